@@ -128,8 +128,8 @@ else:  # where mypy would make each name private that `__all__` does not list in
             return import_module(f"rmqtool.{name}")
         if name not in _HOME_OF:
             raise AttributeError(f"module 'rmqtool' has no attribute {name!r}")
-        found = globals()[name] = getattr(import_module(f"rmqtool.{_HOME_OF[name]}"), name)
-        return found
+        public = globals()[name] = getattr(import_module(f"rmqtool.{_HOME_OF[name]}"), name)
+        return public
 
 
 def __dir__() -> list[str]:

@@ -180,16 +180,18 @@ def tag_key(tags: str) -> str:
     return f"{INDEX_TYPE_TAG}#{tags}"
 
 
-def has_tag_item(properties: Mapping[str, str], demanded: Sequence[int], found: Sequence[int]) -> bool | None:
+def has_tag_item(
+    properties: Mapping[str, str], demanded: Sequence[int], hashes: Sequence[int]
+) -> bool | None:
     """Return whether the hashes of a message's items, in their order, end with its tag's.
 
     None where it has no tags, or these are not the hashes that its record demands (`item_hashes`).
     """
     if not properties.get("TAGS"):
         return None
-    if found == demanded:
+    if hashes == demanded:
         return True
-    return False if found == demanded[:-1] else None
+    return False if hashes == demanded[:-1] else None
 
 
 def parse_properties(data: bytes) -> dict[str, str]:
@@ -416,12 +418,12 @@ def unique_id_times(delta_ms: int, latest_ms: int, zone: tzinfo, months: int) ->
     """
     latest = (_EPOCH + timedelta(milliseconds=latest_ms)).astimezone(zone)
     newest = latest.year * 12 + latest.month - 1
-    found = []
+    times = []
     for month in range(newest, newest - months, -1):
         start, end = (_start_of_month(number, zone) for number in (month, month + 1))
         if start + delta_ms < min(end, latest_ms):
-            found.append(start + delta_ms)
-    return found
+            times.append(start + delta_ms)
+    return times
 
 
 def _start_of_month(number: int, zone: tzinfo) -> int:

@@ -180,11 +180,11 @@ def live() -> Any:
 
 def declared_options(request: type[DataclassInstance]) -> Iterator[Option]:
     """Yield the options of a request, in their order."""
-    for one in fields(request):
-        if one.metadata == GROUP:
-            yield from declared_options(_class_of(one))
-        elif _OPTION in one.metadata:
-            yield _named(one.name, one.metadata[_OPTION])
+    for declared in fields(request):
+        if declared.metadata == GROUP:
+            yield from declared_options(_class_of(declared))
+        elif _OPTION in declared.metadata:
+            yield _named(declared.name, declared.metadata[_OPTION])
 
 
 def _class_of(group: Field[Any]) -> type[DataclassInstance]:
@@ -212,13 +212,13 @@ def request_of(
 def _filled(
     request: type[_Request], given: Mapping[str, object], zone: tzinfo | None, values: dict[str, object]
 ) -> _Request:
-    for one in fields(request):
-        if one.metadata == GROUP:
-            values[one.name] = _filled(_class_of(one), given, zone, {})
-        elif _OPTION in one.metadata:
-            option = _named(one.name, one.metadata[_OPTION])
+    for declared in fields(request):
+        if declared.metadata == GROUP:
+            values[declared.name] = _filled(_class_of(declared), given, zone, {})
+        elif _OPTION in declared.metadata:
+            option = _named(declared.name, declared.metadata[_OPTION])
             if given.get(option.name) is not None:
-                values[one.name] = option.value(given[option.name], zone)
+                values[declared.name] = option.value(given[option.name], zone)
     return request(**values)
 
 
@@ -245,7 +245,7 @@ def check_least(least: int | None, **numbers: object) -> None:
 def names_of(given: object) -> tuple[str, ...]:
     """Return one name, or several, as several; UsageError if one is not a text."""
     several = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
-    if wrong := [one for one in several if not isinstance(one, str)]:
+    if wrong := [value for value in several if not isinstance(value, str)]:
         raise UsageError(f"{wrong[0]!r} is not a name; pass one text, or several")
     return several
 

@@ -161,7 +161,7 @@ def _shape_of(kind: type[DataclassInstance]) -> _Shape:
     spread = tuple(member.name for member in members if member.is_spread)
     return _Shape(
         names=names,
-        values=getter if len(paths) > 1 else lambda one: (getter(one),),
+        values=getter if len(paths) > 1 else lambda value: (getter(value),),
         converted=converted,
         optional=optional,
         spread=spread,
@@ -184,21 +184,21 @@ def json_object(
 ) -> dict[str, Any]:
     """Return the object of a dataclass; ``body`` returns the text of a message's body, and its encoding."""
     shape = _shape_of(type(value))
-    found = dict(zip(shape.names, shape.values(value), strict=True))
+    members = dict(zip(shape.names, shape.values(value), strict=True))
     if shape.has_body:
-        found[_BODY], found[_BODY_ENCODING] = body(found[_BODY])
-    return _finished(found, shape) if shape.needs_work else found
+        members[_BODY], members[_BODY_ENCODING] = body(members[_BODY])
+    return _finished(members, shape) if shape.needs_work else members
 
 
-def _finished(found: dict[str, Any], shape: _Shape) -> dict[str, Any]:
+def _finished(members: dict[str, Any], shape: _Shape) -> dict[str, Any]:
     for name in shape.converted:
-        found[name] = json_value(found[name])
+        members[name] = json_value(members[name])
     for name in shape.optional:
-        if not found[name]:
-            del found[name]
+        if not members[name]:
+            del members[name]
     for name in shape.spread:
-        found |= found.pop(name)
-    return found
+        members |= members.pop(name)
+    return members
 
 
 def json_value(value: object) -> Any:  # noqa: ANN401 - any value of JSON

@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from rmqtool.account import (
-    NO_LOSSES,
-    LogLosses,
-    MessageStates,
-    QueueLosses,
-    cut_finding,
-    is_borne_out,
-)
+from rmqtool.account import NO_LOSSES, LogLosses, MessageStates, QueueLosses, cut_finding, is_borne_out
 from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
 from rmqtool.account.survey import (
     Hole,
@@ -120,10 +113,10 @@ class LogAccount:
                 for part in _generations(runs, pins):
                     absent += finder.find(*part[:2], goes_on=part[2])
             if key in consumed and not self._is_whole(key, surveyed):
-                ends = [*runs["stop"].tolist(), *(one.queue_offset + one.messages for one in absent)]
+                ends = [*runs["stop"].tolist(), *(gone.queue_offset + gone.messages for gone in absent)]
                 absent += consumed_beyond(max(ends, default=0), consumed[key], surveyed.end, reach)
             if len(surveyed.unplaced):
-                absent = [one for one in absent if not _is_damaged(one, surveyed)]
+                absent = [gone for gone in absent if not _is_damaged(gone, surveyed)]
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
 
@@ -238,11 +231,11 @@ def _ascending(runs: Rows) -> Kept:
 
 
 def _of_queue(key: QueueKey, absent: list[Absent], runs: Rows) -> QueueLosses:
-    listed = sum(one.messages for one in absent if one.log_offset is not None)
-    consumed = sum(one.messages for one in absent if one.cause == "consumed")
-    unlisted = sum(one.messages for one in absent) - listed - consumed
-    firsts = [one.queue_offset for one in absent] + runs["first"].tolist()
-    ends = [one.queue_offset + one.messages for one in absent] + runs["stop"].tolist()
+    listed = sum(message.messages for message in absent if message.log_offset is not None)
+    consumed = sum(message.messages for message in absent if message.cause == "consumed")
+    unlisted = sum(message.messages for message in absent) - listed - consumed
+    firsts = [message.queue_offset for message in absent] + runs["first"].tolist()
+    ends = [message.queue_offset + message.messages for message in absent] + runs["stop"].tolist()
     there = int((runs["stop"] - runs["first"]).sum())
     return QueueLosses(*key, min(firsts), max(ends), there, listed, unlisted, consumed)
 
@@ -308,9 +301,9 @@ def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, Live
 def _units_before(queue: Queue, start: int) -> Iterator[LiveUnits]:
     for units in queue.units():
         stop = int(np.argmax(np.append(units.physical_offsets >= start, [True])))
-        found = units.only(np.arange(len(units.keys)) < stop).sane
-        if len(found.keys):
-            yield found
+        sane = units.only(np.arange(len(units.keys)) < stop).sane
+        if len(sane.keys):
+            yield sane
         if stop < len(units.keys):
             return
 
@@ -353,11 +346,11 @@ def log_losses(account: LogAccount, surveyed: SurveyedLog, lost: LossListener | 
     queues, named, holes = [], list[tuple[int, int, int]](), list[Hole]()
     for key, absent, losses in account.losses(surveyed):
         queues.append(losses)
-        for one in absent:
-            if one.log_offset is None or one.size is None:
-                holes.append(Hole(one.start, one.stop, one.messages))
+        for message in absent:
+            if message.log_offset is None or message.size is None:
+                holes.append(Hole(message.start, message.stop, message.messages))
             else:
-                named.append((one.log_offset, one.log_offset + one.size, one.messages))
+                named.append((message.log_offset, message.log_offset + message.size, message.messages))
         if lost is not None:
             lost.absent(key, absent)
     indexed = unaccounted(account.indexed(surveyed), (one[0] for one in named), holes)
@@ -477,7 +470,7 @@ class StoreAccount:
         """Return by queue the places of messages that are lost, and that units point to."""
 
         def places(absent: list[Absent]) -> Int64s:
-            return np.array([one.log_offset for one in absent if one.log_offset is not None], np.int64)
+            return np.array([gone.log_offset for gone in absent if gone.log_offset is not None], np.int64)
 
         return {key: places(absent) for key, absent, _ in self.of_queues.losses(self.surveyed)}
 

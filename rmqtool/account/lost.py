@@ -195,14 +195,14 @@ class LossReporter:
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
         """Report messages of a queue without a record in the log, one by one."""
-        for one in absent:
-            for number in range(one.queue_offset, one.queue_offset + one.messages):
+        for group in absent:
+            for number in range(group.queue_offset, group.queue_offset + group.messages):
                 place = QueuePlace(*queue, number)
-                if one.log_offset is None or one.size is None:
-                    reason = LostReason.CONSUMED if one.cause == "consumed" else LostReason.MISSING
+                if group.log_offset is None or group.size is None:
+                    reason = LostReason.CONSUMED if group.cause == "consumed" else LostReason.MISSING
                     self._tell(_unreadable(place, None, None, None, reason))
                 else:
-                    self._tell(self._of_unit(place, one.log_offset, one.size, one.tags_code))
+                    self._tell(self._of_unit(place, group.log_offset, group.size, group.tags_code))
 
     def indexed(self, places: Iterable[int]) -> None:
         """Report messages that index items alone point to."""
@@ -262,9 +262,9 @@ def _unreadable(
 
 
 def _of_record(place: QueuePlace, record: Record, why: LostReason) -> LostMessage:
-    found, (topic, queue_id, queue_offset) = record.properties, place
-    keys, stored = split_keys(found.get("KEYS", "")), utc_text(record.head.store_timestamp_ms)
-    key, tags, size = found.get("UNIQ_KEY"), found.get("TAGS"), len(record.raw)
+    properties, (topic, queue_id, queue_offset) = record.properties, place
+    keys, stored = split_keys(properties.get("KEYS", "")), utc_text(record.head.store_timestamp_ms)
+    key, tags, size = properties.get("UNIQ_KEY"), properties.get("TAGS"), len(record.raw)
     at = record.physical_offset
     return LostMessage(
         topic, kind_of(topic), queue_id, queue_offset, keys, key, tags, stored, at, size, None, why
@@ -401,10 +401,10 @@ class AbsentFinder(NamedTuple):
     def _between(self, pins: list[Pin], stretch: _Stretch) -> Iterator[Absent]:
         if stretch.last is not None and stretch.first >= stretch.last:
             return
-        found = list(self._within(pins, stretch))
-        nowhere = self._lacks_room([absent for absent in found if absent.log_offset is None])
+        missing = list(self._within(pins, stretch))
+        nowhere = self._lacks_room([absent for absent in missing if absent.log_offset is None])
         # Queue offsets that no hole has room for were never in this part of the log.
-        yield from (absent for absent in found if absent.log_offset is not None or not nowhere)
+        yield from (absent for absent in missing if absent.log_offset is not None or not nowhere)
 
     def _within(self, pins: list[Pin], stretch: _Stretch) -> Iterator[Absent]:
         last, reach = stretch.last, self.horizon if stretch.stop is None else stretch.stop
@@ -427,5 +427,5 @@ class AbsentFinder(NamedTuple):
         """Return whether no hole can have held messages of which nothing names the place."""
         if not absent:
             return False
-        start, stop = absent[0].start, max(one.stop for one in absent)
-        return self.room(start, stop) < sum(one.messages for one in absent) * SMALLEST_RECORD
+        start, stop = absent[0].start, max(group.stop for group in absent)
+        return self.room(start, stop) < sum(group.messages for group in absent) * SMALLEST_RECORD

@@ -182,14 +182,14 @@ class OffsetWalk:
         if filled:
             self._runs.append(runs[:filled].copy())
 
-    def add_found(self, found: LogCopy, unplaced: Int64s) -> None:
+    def add_found(self, copy: LogCopy, unplaced: Int64s) -> None:
         """Take the records of a survey, but for those at some places; `runs` then has its queues' numbers."""
-        self._make_room(len(found.queues))
-        starts = np.ascontiguousarray(found.records["log_offset"])
-        for first in range(0, len(found.units), _FOLLOWED):
-            units = found.units[first : first + _FOLLOWED]
+        self._make_room(len(copy.queues))
+        starts = np.ascontiguousarray(copy.records["log_offset"])
+        for first in range(0, len(copy.units), _FOLLOWED):
+            units = copy.units[first : first + _FOLLOWED]
             units = units[~units["light"] & ~np.isin(units["log_offset"], unplaced)]
-            stops = frame_stops(found.records[np.searchsorted(starts, units["log_offset"])])
+            stops = frame_stops(copy.records[np.searchsorted(starts, units["log_offset"])])
             columns = (units[name] for name in ("queue", "queue_offset", "count", "log_offset"))
             places = np.stack([*columns, stops], axis=1, dtype=np.int64)
             runs = np.empty(len(units), RUN_ROW)
@@ -214,12 +214,12 @@ class OffsetWalk:
         runs = np.concatenate([np.empty(0, RUN_ROW), *self._runs])
         runs = runs[np.argsort(runs["queue"], kind="stable")]
         bounds = np.searchsorted(runs["queue"], np.arange(len(self._states) + 1))
-        found: dict[tuple[str, int], Rows] = {}
+        by_queue: dict[tuple[str, int], Rows] = {}
         for number, key in enumerate(keys or [key for key, _ in self.queues]):
             mine = runs[bounds[number] : bounds[number + 1]]
             if len(mine):
-                found[key] = np.concatenate((found[key], mine)) if key in found else mine
-        return found
+                by_queue[key] = np.concatenate((by_queue[key], mine)) if key in by_queue else mine
+        return by_queue
 
 
 @dataclass
@@ -385,17 +385,17 @@ _FOLLOWED = 1 << 20
 
 def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     """Return what `survey` does, of a log that was read whole by evidence, and lies where its names say."""
-    found = reading.found
-    log, rows = found.log, found.records
+    copy = reading.found
+    log, rows = copy.log, copy.records
     places, times = np.ascontiguousarray(rows["log_offset"]), rows["store_timestamp_ms"]
     ends = np.concatenate([[log.start], frame_stops(rows)])
     nexts = np.concatenate([frame_starts(rows), [ENDLESS]])
     is_free = nexts > ends
     blanks = [
-        (at, segment.stop) for at in found.blanks.values() if (segment := log.segment_at(at)) is not None
+        (at, segment.stop) for at in copy.blanks.values() if (segment := log.segment_at(at)) is not None
     ]
     walk = OffsetWalk(from_zero=log.start == 0)
-    walk.add_found(found, reading.unplaced[:, 0])
+    walk.add_found(copy, reading.unplaced[:, 0])
     gaps = walk.finish()
     below = np.zeros(len(places), np.bool_)
     for start, stop in _frames(log, reading.false):
@@ -403,12 +403,12 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     return SurveyedLog(
         start=log.start,
         gaps=gaps,
-        runs=walk.runs(found.queues) if found.queues else {},
+        runs=walk.runs(copy.queues) if copy.queues else {},
         starts=ends[is_free],
         stops=nexts[is_free],
         blanks=np.array(sorted(blanks), np.int64).reshape(-1, 2),
-        displaced=found.displaced[:, 0],
-        claims=found.displaced[:, 1],
+        displaced=copy.displaced[:, 0],
+        claims=copy.displaced[:, 1],
         latest_ms=int(times.max()) if len(times) else None,
         log=log,
         records=len(rows),
@@ -493,17 +493,17 @@ def indexed_places(
         room: returns the bytes between two places that neither takes.
         unread: receives sentences about files that cannot be read, and so prove nothing.
     """
-    found = [_NOTHING]
+    places = [_NOTHING]
     try:
         for file in store.index_files:
             index = open_index_file(file, store.settings.index_geometry)
             first, last = index.header.begin_phy_offset, index.header.end_phy_offset
             if index.has_items and 0 <= first <= last and room(first, last + 1) > 0:
-                found += _places(index, holds_none)
+                places += _places(index, holds_none)
             file.close()
     except EnvironmentFailureError as failure:
         unread.append(str(failure))
-    return np.unique(np.concatenate(found))
+    return np.unique(np.concatenate(places))
 
 
 def _places(index: IndexFile, holds_none: Callable[[Int64s, Int64s], Bools]) -> Iterator[Int64s]:

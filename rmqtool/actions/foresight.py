@@ -117,7 +117,7 @@ def _left_out(findings: Findings) -> tuple[frozenset[str], int | None]:
         if finding.code is codes.CQ_TOPIC_GONE and finding.topic is not None
     }
     stale = (finding.physical_offset for finding in findings if finding.code is codes.CL_TAIL_DIRTY)
-    return frozenset(deleted), min((one for one in stale if one is not None), default=None)
+    return frozenset(deleted), min((place for place in stale if place is not None), default=None)
 
 
 def _has_expired(queue: Queue, log_start: int) -> bool:

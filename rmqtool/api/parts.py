@@ -283,8 +283,8 @@ class Messages(Rows[Message]):
 
         batches, left = Batches(choice), self._limit
         request = replace(self._request, columns=choice, decompress=False)
-        found = filled(dump(self._files, request, self._remarks), choice)
-        with closing(collected(found, Columns, self.findings)) as parts:
+        read = filled(dump(self._files, request, self._remarks), choice)
+        with closing(collected(read, Columns, self.findings)) as parts:
             for part in parts:
                 for remark in part.remarks:
                     self._remarks.warn(remark)

@@ -99,12 +99,12 @@ class Rows(Iterator[R], Generic[R]):
 
 
 def collected(
-    found: Iterable[rows.Row], kinds: type[R] | tuple[type[R], ...], findings: FindingLog
+    every: Iterable[rows.Row], kinds: type[R] | tuple[type[R], ...], findings: FindingLog
 ) -> Generator[R]:
     """Yield the rows of some kinds; damage becomes findings, the rest is left out."""
     from rmqtool.rows import Damage
 
-    for row in found:
+    for row in every:
         if isinstance(row, kinds):
             yield row
         elif isinstance(row, Damage):
@@ -112,24 +112,24 @@ def collected(
 
 
 def rows_of(
-    found: Iterable[rows.Row],
+    every: Iterable[rows.Row],
     kinds: type[R] | tuple[type[R], ...],
     remarks: RecordingProgress,
     limit: int | None = None,
 ) -> Rows[R]:
     """Return the rows of some kinds, at most so many."""
     findings = FindingLog()
-    kept = collected(found, kinds, findings)
+    kept = collected(every, kinds, findings)
     kind = kinds[0] if isinstance(kinds, tuple) else kinds
     return Rows(kept if limit is None else first_of(kept, limit), findings, remarks, cast("Any", kind))
 
 
-def first_of(found: Generator[R], limit: int) -> Generator[R]:
+def first_of(every: Generator[R], limit: int) -> Generator[R]:
     """Yield at most so many."""
     try:
-        yield from islice(found, limit)
+        yield from islice(every, limit)
     finally:
-        found.close()
+        every.close()
 
 
 class Answer(Rows["rows.Message"]):
@@ -159,8 +159,8 @@ class Answer(Rows["rows.Message"]):
         """Yield the same, and the findings about a message before it."""
         from rmqtool.rows import Damage, Message
 
-        for found, question in self._query.answers():
-            for row in self._unpacked(found):
+        for message, question in self._query.answers():
+            for row in self._unpacked(message):
                 if isinstance(row, (Message, Damage)):
                     yield question, row
         if self._query.unanswered is not None:
@@ -237,8 +237,8 @@ class Differences(Iterator["Difference"]):
         comparison: The counts so far.
     """
 
-    def __init__(self, found: Iterator[Difference], comparison: StoreComparison) -> None:
-        self._found = found
+    def __init__(self, differences: Iterator[Difference], comparison: StoreComparison) -> None:
+        self._found = differences
         self.comparison = comparison
 
     def __next__(self) -> Difference:

@@ -148,7 +148,7 @@ class Store(OpenedStore):
 
         if options.get("queue_offset") is not None and options.get("max") is None:
             options["max"] = 1
-        questions = None if keys is None else tuple(_question(one, options.get("topic")) for one in keys)
+        questions = None if keys is None else tuple(_question(key, options.get("topic")) for key in keys)
         request = request_of(QueryRequest, options, self._zone, keys=questions)
         request.check()
         self.files.require_log("read messages from")
@@ -166,9 +166,9 @@ class Store(OpenedStore):
 
         files = self.files
         for kind in UNIT_QUEUE_KINDS:
-            found = files.queue(topic, queue_id, kind)
-            if found is not None:
-                return Queue(self, found, files.commitlog.start)
+            queue = files.queue(topic, queue_id, kind)
+            if queue is not None:
+                return Queue(self, queue, files.commitlog.start)
         raise EnvironmentFailureError(f"{self.location}: no queue {topic}/{queue_id}; Store.queues() has all")
 
     def queues(self, topic: str | None = None) -> tuple[Queue, ...]:
@@ -180,8 +180,8 @@ class Store(OpenedStore):
         from rmqtool.api.parts import Queue
 
         files = self.files
-        found = chain.from_iterable(files.queues(kind, topic) for kind in UNIT_QUEUE_KINDS)
-        return tuple(Queue(self, queue, files.commitlog.start) for queue in found)
+        every = chain.from_iterable(files.queues(kind, topic) for kind in UNIT_QUEUE_KINDS)
+        return tuple(Queue(self, queue, files.commitlog.start) for queue in every)
 
     def index(self) -> Index:
         """Return the hash index."""

@@ -176,9 +176,9 @@ def search(
     tasks = [*plan_search(images, range_bytes)]
     done = np.cumsum([0, *(stop - start for _, start, stop in tasks)])
     advance = None if progress is None else lambda count: progress(int(done[count]))
-    found = engine.map(search_range, tasks, advance)
+    searched = engine.map(search_range, tasks, advance)
     unreadable: list[list[tuple[int, int]]] = [[] for _ in images]
-    for (image, _, _), (_, bad) in zip(tasks, found, strict=True):
+    for (image, _, _), (_, bad) in zip(tasks, searched, strict=True):
         unreadable[image.number] += bad
-    rows = np.concatenate([np.empty(0, FOUND_ROW), *(rows for rows, _ in found)])
+    rows = np.concatenate([np.empty(0, FOUND_ROW), *(rows for rows, _ in searched)])
     return SearchResult(rows, [ranges_of(bad) for bad in unreadable])

@@ -100,9 +100,9 @@ def _common(before: Rows) -> list[int]:
         return []
     steps = np.unique(np.diff(ends))
     common = gcd(*map(int, ends))
-    found = [common, *(int(step) for step in steps[:_MOST_TRIED])] if len(ends) > 1 else []
+    sizes = [common, *(int(step) for step in steps[:_MOST_TRIED])] if len(ends) > 1 else []
     power = common & -common
-    return [*found, power, *_divisors(common), int(ends[0])]
+    return [*sizes, power, *_divisors(common), int(ends[0])]
 
 
 def _divisors(number: int) -> list[int]:

@@ -85,8 +85,8 @@ def _forgiven(rows: Rows, framed: Bools) -> Bools:
     """Return where a wrong ``__CRC32#`` is another log's, which a message brought along, ``(n,)``."""
     hosts, number = np.unique(rows["host"], return_inverse=True)
     signed, wrong = (rows["marks"] & mark != 0 for mark in (FoundMark.SIGNED, FoundMark.SIGNATURE))
-    counts = [np.bincount(number[framed & one], minlength=len(hosts)) for one in (framed, signed, wrong)]
-    of_host = np.array([most_have_none(*map(int, one)) for one in zip(*counts, strict=True)], bool)
+    counts = [np.bincount(number[framed & kept], minlength=len(hosts)) for kept in (framed, signed, wrong)]
+    of_host = np.array([most_have_none(*map(int, figures)) for figures in zip(*counts, strict=True)], bool)
     return of_host[number]
 
 
@@ -100,7 +100,7 @@ def _has_doubtful_tail(rows: Rows, framed: Bools, marks: Array) -> Bools:
     chained, signed = marks & FoundMark.CHAINED != 0, marks & FoundMark.SIGNED != 0
     hosts, number = np.unique(rows["host"], return_inverse=True)
     odd = framed & chained & (marks & FoundMark.TEXT != 0)
-    counts = [np.bincount(number[one], minlength=len(hosts)) for one in (odd, framed & chained)]
+    counts = [np.bincount(number[chosen], minlength=len(hosts)) for chosen in (odd, framed & chained)]
     usual = (counts[0] * _FEW > counts[1])[number]
     torn = (marks & FoundMark.CROSSES != 0) & (marks & FoundMark.ENDS == 0)
     doubtful: Bools = ~signed & np.where(chained, odd & ~usual, torn | (marks & FoundMark.TEXT != 0))
@@ -112,7 +112,7 @@ def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
 
     An offset that ``__CRC32#`` confirms is the record's own, wherever it was found.
     """
-    found = np.zeros(len(rows), bool)
+    contradicted = np.zeros(len(rows), bool)
     places = np.flatnonzero(framed)
     position, shift = rows["position"][places], (rows["log_offset"] - rows["position"])[places]
     stop = frame_stops(rows[places], "position")
@@ -122,8 +122,8 @@ def _is_contradicted(rows: Rows, framed: Bools) -> Bools:
     )
     signed = rows["marks"][places[1:-1]] & FoundMark.SIGNED != 0
     between = joined[:-1] & joined[1:] & (shift[:-2] == shift[2:]) & (shift[1:-1] != shift[:-2]) & ~signed
-    found[places[1:-1][between]] = True
-    return found
+    contradicted[places[1:-1][between]] = True
+    return contradicted
 
 
 def _begins_inside(rows: Rows, outer: Bools) -> Bools:

@@ -102,7 +102,9 @@ class Examined:
     items: int = 0
 
     def __add__(self, other: Examined) -> Examined:
-        sums = {one.name: getattr(self, one.name) + getattr(other, one.name) for one in fields(Examined)}
+        sums = {
+            field.name: getattr(self, field.name) + getattr(other, field.name) for field in fields(Examined)
+        }
         return Examined(**sums)
 
 

@@ -172,8 +172,8 @@ def census_of(period: Period, splits: Iterable[SplitCensus]) -> Census:
     for part in parts:
         _add_figures(figures, part.figures, np.array([numbers[name] for name in part.names], np.int64))
     names = list(numbers)
-    order = [one for one in np.argsort(-figures["bytes"], kind="stable") if figures["messages"][one]]
-    topics = tuple(TopicFigures(names[one], *map(int, figures[one].tolist())) for one in order)
+    order = [number for number in np.argsort(-figures["bytes"], kind="stable") if figures["messages"][number]]
+    topics = tuple(TopicFigures(names[number], *map(int, figures[number].tolist())) for number in order)
     series, outside = _series(period, parts, [topic.topic for topic in topics[:SERIES]])
     return Census(period, topics, series, outside)
 

@@ -249,11 +249,11 @@ class _DerivedTasks:
         """Return the queues with older messages of a topic that was created again, and where that shows."""
         blocks = () if self._expected is None else self._expected.blocks
         try:
-            found = restarts(
+            anew = restarts(
                 plans.values(), blocks, lambda *key: open_queue(self._store, *key) if key in files else None
             )
-            found = with_queues_gone(found, plans.values(), blocks, lambda *key: key in files)
-            return {key: older.physical_offset for key, older in found.items()}
+            anew = with_queues_gone(anew, plans.values(), blocks, lambda *key: key in files)
+            return {key: older.physical_offset for key, older in anew.items()}
         except EnvironmentFailureError:
             return {}  # the check of that queue says so
 
@@ -304,10 +304,10 @@ CHECKS = (
 
 
 def _by_queue(plans: Sequence[QueuePlan]) -> dict[bool, dict[tuple[str, int], QueuePlan]]:
-    found: dict[bool, dict[tuple[str, int], QueuePlan]] = defaultdict(dict)
+    by_kind: dict[bool, dict[tuple[str, int], QueuePlan]] = defaultdict(dict)
     for plan in plans:
-        found[plan.batch][plan.topic, plan.queue_id] = plan
-    return found
+        by_kind[plan.batch][plan.topic, plan.queue_id] = plan
+    return by_kind
 
 
 def _weight(check: QueueCheck) -> int:

@@ -112,7 +112,7 @@ class _ForeignItems:
         self,
         report: FileReport,
         items: Items,
-        found: Int64s,
+        matched: Int64s,
         matches: Buffer,
         lost: Bools,
     ) -> None:
@@ -120,9 +120,9 @@ class _ForeignItems:
         other = matches == ItemMatch.OTHER_KEY
         taken = np.flatnonzero(matches == ItemMatch.TAKEN)
         if not (self._held or other.any() or lost.any()):
-            self._last_row = int(found[taken[-1]]) if len(taken) else self._last_row
+            self._last_row = int(matched[taken[-1]]) if len(taken) else self._last_row
             return
-        rows = np.concatenate([[self._last_row], found[taken]])
+        rows = np.concatenate([[self._last_row], matched[taken]])
         is_joined = np.append(np.diff(rows) == 1, [False])
         gap = np.searchsorted(taken, np.arange(len(items)))  # taken ones before each item
         if len(taken):
@@ -180,7 +180,7 @@ class IndexMatch:
         """Look up consecutive items."""
         report, file = self._files[-1]
         offsets = items.physical_offsets
-        found = np.full(len(items), -1, np.int64)
+        matched = np.full(len(items), -1, np.int64)
         times_ms = np.full(len(items), -1, np.int64)
         matches = np.full(len(items), ItemMatch.NOWHERE, np.uint8)
         for window, at in self._expected.by_window(offsets):
@@ -197,14 +197,14 @@ class IndexMatch:
             )
             self._expected.flush(window)
             hit = rows >= 0
-            found[at[hit]] = rows[hit] + self._expected.firsts[window]
+            matched[at[hit]] = rows[hit] + self._expected.firsts[window]
             times_ms[at[hit]] = wanted.store_timestamps_ms[rows[hit]]
             matches[at] = kinds
             if wanted.of_tags[rows[kinds == ItemMatch.TAKEN]].any():
                 self._tagged.add(window)
         self._spoiled.append(np.unique(offsets[matches == ItemMatch.OTHER_KEY]))
-        self._note_taken(file, found[matches == ItemMatch.TAKEN])
-        self._tell(report, file, items, matches, found)
+        self._note_taken(file, matched[matches == ItemMatch.TAKEN])
+        self._tell(report, file, items, matches, matched)
         self._check_times(report, file, items, matches, times_ms)
         self._last_offset = int(offsets[-1])
 
@@ -237,10 +237,10 @@ class IndexMatch:
             mix = tag_mix(self._expected, self._tagged, np.concatenate(self._spoiled))
             self._log.extend([] if mix is None else [mix])
 
-    def _note_taken(self, file: MatchedFile, found: Int64s) -> None:
-        if len(found):
-            file.first = int(found.min()) if file.first < 0 else min(file.first, int(found.min()))
-            file.last = max(file.last, int(found.max()))
+    def _note_taken(self, file: MatchedFile, matched: Int64s) -> None:
+        if len(matched):
+            file.first = int(matched.min()) if file.first < 0 else min(file.first, int(matched.min()))
+            file.last = max(file.last, int(matched.max()))
 
     def _tell(
         self,
@@ -248,7 +248,7 @@ class IndexMatch:
         file: MatchedFile,
         items: Items,
         matches: Buffer,
-        found: Int64s,
+        matched: Int64s,
     ) -> None:
         offsets = items.physical_offsets
         nowhere = matches == ItemMatch.NOWHERE
@@ -259,7 +259,7 @@ class IndexMatch:
         sentence = f"points at an old record after the log's end, {self._task.log_end}, left by a truncation"
         report.items(codes.IX_DANGLING, items, is_left_over, sentence, severity=Severity.WARNING)
         self._hold_beyond(report, file, items, beyond & ~is_left_over, matches == ItemMatch.TAKEN)
-        self._foreign.feed(report, items, found, matches, nowhere & ~expired & ~beyond)
+        self._foreign.feed(report, items, matched, matches, nowhere & ~expired & ~beyond)
         if self._task.level < _COMPLETE:
             return
         repeated = matches == ItemMatch.REPEATED
@@ -301,10 +301,10 @@ class IndexMatch:
             )
         report.items(codes.IX_WRONG, items, wrong, "has a time difference other than its record's")
 
-    def _is_first_diff(self, found: int, time_ms: int) -> bool:
-        if found == 0 or self._previous_end_ms is None:  # the file before may have expired
-            return found >= 0
-        return found == int(time_diff(np.array([time_ms]), self._previous_end_ms)[0])
+    def _is_first_diff(self, diff: int, time_ms: int) -> bool:
+        if diff == 0 or self._previous_end_ms is None:  # the file before may have expired
+            return diff >= 0
+        return diff == int(time_diff(np.array([time_ms]), self._previous_end_ms)[0])
 
     def _tell_beyond(self) -> None:
         """Report items beyond the log's end that no item of their file follows.

@@ -58,7 +58,7 @@ class FileReport:
     def header(self, name: str, expected: int, *, severity: Severity | None = None) -> None:
         """Add a finding about a header field that differs from its items."""
         observed = self.header_field(name)
-        said = [utc_text(one) if name.endswith("Timestamp") else one for one in (observed, expected)]
+        said = [utc_text(value) if name.endswith("Timestamp") else value for value in (observed, expected)]
         sentence = f"{name} is {said[0]}, its items say {said[1]}"
         place = _HEADER_OFFSETS[name]
         self.add(codes.IX_HEADER, sentence, place, expected=expected, observed=observed, severity=severity)
@@ -256,13 +256,13 @@ class IndexShape:
 
     def _slot_count(self, used_slots: int) -> None:
         """Compare hashSlotCount; up to 4.7.0 it counts items, and an upgrade mixes both."""
-        found = self._index.header.hash_slot_count
-        if not used_slots <= found <= self._index.used + 1:
+        slot_count = self._index.header.hash_slot_count
+        if not used_slots <= slot_count <= self._index.used + 1:
             self._report.add(
                 codes.IX_HEADER,
-                f"hashSlotCount is {found}, {counted(used_slots, 'slot is', 'slots are')} in use",
+                f"hashSlotCount is {slot_count}, {counted(used_slots, 'slot is', 'slots are')} in use",
                 _HEADER_OFFSETS["hashSlotCount"],
                 severity=self.torn,
                 expected=used_slots,
-                observed=found,
+                observed=slot_count,
             )

@@ -185,11 +185,11 @@ def stored_from(log: FileQueue, log_end: int, time_ms: int) -> int:
     low, high = log.start, log_end
     while low < high:
         middle = (low + high) // 2
-        found = _record_from(log, middle, high)
-        if found is None or found[1] >= time_ms:
+        record = _record_from(log, middle, high)
+        if record is None or record[1] >= time_ms:
             high = middle
         else:
-            low = found[0] + 1
+            low = record[0] + 1
     return low
 
 

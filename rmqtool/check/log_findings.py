@@ -41,14 +41,14 @@ def illegal_queue_findings(
     """Yield a finding for each illegal topic, and for each illegal queue id of a topic."""
     reported: set[bytes] = set()
     for (raw_topic, queue_id), log_offset in illegal_queues.items():
-        found: list[tuple[FindingCode, str, Severity | None]] = []
+        problems: list[tuple[FindingCode, str, Severity | None]] = []
         problem = topic_problem(raw_topic)
         if problem is not None and raw_topic not in reported:
             reported.add(raw_topic)
-            found.append((codes.CL_TOPIC_NAME, *problem))
+            problems.append((codes.CL_TOPIC_NAME, *problem))
         if not 0 <= queue_id <= HIGHEST_QUEUE_ID:
-            found.append((codes.CL_QUEUE_ID, f"queue id {queue_id}", None))
-        for code, message, severity in found:
+            problems.append((codes.CL_QUEUE_ID, f"queue id {queue_id}", None))
+        for code, message, severity in problems:
             yield finding_at(
                 log.segment_at(log_offset),
                 code,
@@ -174,11 +174,11 @@ _SOME = 3
 """So many records and more are a clock's; one alone is rather damaged."""
 
 
-def clocks_apart(found: Sequence[Ahead]) -> Iterator[Finding]:
+def clocks_apart(ahead: Sequence[Ahead]) -> Iterator[Finding]:
     """Yield a finding if messages were born after they were stored."""
-    records = sum(one.records for one in found)
+    records = sum(group.records for group in ahead)
     if records >= _SOME:
-        most = max(one.most_ms for one in found)
+        most = max(group.most_ms for group in ahead)
         yield Finding(
             code=codes.CL_TIME,
             message=f"{records:,} messages were born up to {most / 1000:,.0f} s after they were stored:"

@@ -123,8 +123,8 @@ class PictureFrame(NamedTuple):
 
 def picture_of(scans: Sequence[SegmentScan], breaks: Breaks, frame: PictureFrame) -> LogPicture:
     """Return the picture of a log that has been checked."""
-    found = (ClockStep(run.start, before.last_ms, run.first_ms) for _, before, run in steps_back(scans))
-    steps = sorted(found, key=lambda step: step.after_ms - step.before_ms)
+    unsorted = (ClockStep(run.start, before.last_ms, run.first_ms) for _, before, run in steps_back(scans))
+    steps = sorted(unsorted, key=lambda step: step.after_ms - step.before_ms)
     gaps = tuple(_gaps(breaks.kept))
     counted = sum(fault.code is codes.CL_QOFF_GAP for fault in breaks.kept)
     taken = [report.census for scan in scans for report in scan.reports if report.census is not None]

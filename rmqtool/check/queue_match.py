@@ -133,8 +133,8 @@ class FieldCheck:
                 self._differ(units, rows, units.column(name)[rows], column[hits], name)
 
     def _differ(self, units: Units, rows: Int64s, values: Int64s, wanted: Int64s, name: str) -> None:
-        def tell(expected: int, found: int) -> Detail:
-            return Detail(f"has {name} {found}, its record {expected}", expected, found)
+        def tell(expected: int, observed: int) -> Detail:
+            return Detail(f"has {name} {observed}, its record {expected}", expected, observed)
 
         code = codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_SIZE_TAG
         if (values != wanted).any():
@@ -156,15 +156,15 @@ def _differing(
     return Problem(code, units, rows[wrong], lambda row: tell(*pairs[row]))
 
 
-def _tell_tags(wanted: int, found: int) -> Detail:
-    return Detail(f"{OTHER_TAGS} {found}, its record {wanted}", wanted, found)
+def _tell_tags(wanted: int, observed: int) -> Detail:
+    return Detail(f"{OTHER_TAGS} {observed}, its record {wanted}", wanted, observed)
 
 
-def _tell_delay(wanted: int, found: int) -> Detail:
-    if _INT_MIN <= found <= _INT_MAX:
-        sentence = f"has a hash of tags, {found}, for deliver time {wanted}: recovery of 4.9.2-4.9.8 wrote it"
-        return Detail(sentence, wanted, found)
-    return Detail(f"has deliver time {found}, its record {wanted}", wanted, found)
+def _tell_delay(wanted: int, seen: int) -> Detail:
+    if _INT_MIN <= seen <= _INT_MAX:
+        sentence = f"has a hash of tags, {seen}, for deliver time {wanted}: recovery of 4.9.2-4.9.8 wrote it"
+        return Detail(sentence, wanted, seen)
+    return Detail(f"has deliver time {seen}, its record {wanted}", wanted, seen)
 
 
 _MOST_STRANGE = 3  # units without a record of their queue that are reported one by one
@@ -261,10 +261,10 @@ class UnitMatch:
         if self._task.live:  # later than the reading of the log
             chosen = chosen[offsets[first:] < self._task.log_end]
         rows = real[chosen]
-        found, belongs, places = self._look_up(units, rows, offsets[chosen], tags[chosen], times_ms[chosen])
+        matched, belongs, places = self._look_up(units, rows, offsets[chosen], tags[chosen], times_ms[chosen])
         self._misplaced(units, rows, places, belongs & (places != units.first_number + rows))
         if belongs.any():
-            numbers = found[belongs]
+            numbers = matched[belongs]
             first = int(numbers.min())
             first = first if self.matched[0] < 0 else min(self.matched[0], first)
             self.matched = first, max(self.matched[1], int(numbers.max()))
@@ -273,11 +273,11 @@ class UnitMatch:
         if len(counting):
             confirmed = units.first_number + int(rows[counting[-1]])
         is_inside = offsets[chosen] < self._task.log_end
-        strange = rows[is_inside & (found < 0)]
+        strange = rows[is_inside & (matched < 0)]
         self._real, self._strange = self._real + int(is_inside.sum()), self._strange + len(strange)
         if len(strange) and self._first is None:
             self._first = Problem(codes.CQ_SUPERFLUOUS, units, strange, _tell_other_queue)
-        self._settle(_Foreign(units, rows[~belongs], found[~belongs] >= 0), confirmed)
+        self._settle(_Foreign(units, rows[~belongs], matched[~belongs] >= 0), confirmed)
         return confirmed
 
     def finish(self) -> None:
@@ -316,7 +316,7 @@ class UnitMatch:
 
         A unit belongs if it is the first of its record or is at its place.
         """
-        found, places = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
+        matched, places = np.full(len(rows), -1, np.int64), np.full(len(rows), -1, np.int64)
         belongs = np.zeros(len(rows), np.bool_)
         numbers = units.first_number + rows
         for window, tried in self._expected.by_window(offsets):
@@ -326,13 +326,13 @@ class UnitMatch:
             match_units(offsets[tried], wanted.physical_offsets, seen, hits, is_repeat)
             self._expected.flush(window)
             at, hit = tried[hits >= 0], hits[hits >= 0]
-            found[at] = hit + self._expected.firsts[window]
+            matched[at] = hit + self._expected.firsts[window]
             anywhere = (wanted.queue_offsets[hit] == UNKNOWN_QUEUE_OFFSET) | self._report.check.batch
             places[at] = np.where(anywhere, numbers[at], wanted.queue_offsets[hit])
             in_place = (places[at] == numbers[at]) & ~anywhere
             belongs[at] = own = in_place | ~is_repeat[hits >= 0]
             self._fields.check(units, rows[at[own]], tags[at[own]], times_ms[at[own]], wanted, hit[own])
-        return found, belongs, places
+        return matched, belongs, places
 
     def _misplaced(self, units: Units, rows: Int64s, places: Int64s, is_misplaced: Bools) -> None:
         ahead = places - (units.first_number + rows)
@@ -434,7 +434,7 @@ class UnmatchedUnits:
 
     def drop(self, report: QueueReport) -> None:
         """Forget the units of a queue."""
-        self._pending = [one for one in self._pending if one[0] is not report]
+        self._pending = [entry for entry in self._pending if entry[0] is not report]
 
     def flush(self) -> None:
         """Report all units that were added."""
@@ -450,10 +450,10 @@ class UnmatchedUnits:
 
     def _records_among(self, offsets: Int64s) -> Int64s:
         """Return those of some offsets, ascending, at which a record with units begins."""
-        found = np.zeros(len(offsets), np.bool_)
+        are_there = np.zeros(len(offsets), np.bool_)
         for block in self._blocks:
             for first in range(0, block.count("units"), _CHUNK_ROWS):
                 count = min(_CHUNK_ROWS, block.count("units") - first)
                 places = block.read("units", first, count)["physicalOffset"].astype(np.int64)
-                found |= np.isin(offsets, places)
-        return offsets[found]
+                are_there |= np.isin(offsets, places)
+        return offsets[are_there]

@@ -234,9 +234,9 @@ class _LightPlaces:
 class _Queue:
     """One queue, row by row in chunks; the last row of a chunk waits for the one after it."""
 
-    def __init__(self, plan: QueuePlan, found: Breaks, *, from_zero: bool, max_breaks: int) -> None:
+    def __init__(self, plan: QueuePlan, breaks: Breaks, *, from_zero: bool, max_breaks: int) -> None:
         self._plan = plan
-        self._found = found
+        self._found = breaks
         self._progress = new_progress(0 if from_zero else None)
         self._totals = np.zeros(len(Discontinuity), np.int64)
         self._room: Rows = np.empty(max_breaks, BREAK_ROW)
@@ -291,12 +291,12 @@ class _Queue:
     def _judge(self, rows: Int64s, judged: int) -> None:
         offsets, counts, log_offsets = rows
         filled = find_breaks(offsets, counts, judged, self._progress, self._room, self._totals)
-        for one in self._room[:filled]:
-            code = self._code(Discontinuity(int(one["kind"])))
-            log_offset = int(log_offsets[one["row"]])
+        for place in self._room[:filled]:
+            code = self._code(Discontinuity(int(place["kind"])))
+            log_offset = int(log_offsets[place["row"]])
             queue = self._plan.topic, self._plan.queue_id
             self._found.kept.append(
-                Break(code, *queue, int(one["expected"]), int(one["observed"]), log_offset)
+                Break(code, *queue, int(place["expected"]), int(place["observed"]), log_offset)
             )
         self._room = self._room[filled:]
 
@@ -398,16 +398,16 @@ def _restart(pieces: Iterable[QueueUnits], number: int, first_there: int) -> Old
 
 def last_restarts(plans: Iterable[QueuePlan], blocks: Sequence[Block]) -> dict[tuple[str, int], Older]:
     """Return the units before the last one of queue offset 0, of queues that have some."""
-    found: dict[tuple[str, int], Older] = {}
+    older_by_queue: dict[tuple[str, int], Older] = {}
     for plan, pieces in by_queue(_doubtful(plans), blocks):
         row = 0
         for piece in pieces:
             zeros = np.flatnonzero(piece.column("queue_offsets") == 0)
             if len(zeros) and row + zeros[-1] > 0:
                 physical_offset = piece.column("units")["physicalOffset"][zeros[-1]]
-                found[plan.topic, plan.queue_id] = Older(row + int(zeros[-1]), int(physical_offset))
+                older_by_queue[plan.topic, plan.queue_id] = Older(row + int(zeros[-1]), int(physical_offset))
             row += len(piece)
-    return found
+    return older_by_queue
 
 
 def _doubtful(plans: Iterable[QueuePlan]) -> list[QueuePlan]:
@@ -426,28 +426,28 @@ def restarts(
     queue_of: Callable[[str, int], Queue | None],
 ) -> dict[tuple[str, int], Older]:
     """Return the older units of the present queues that hold a later generation."""
-    found: dict[tuple[str, int], Older] = {}
+    older_by_queue: dict[tuple[str, int], Older] = {}
     for plan, pieces in by_queue(_doubtful(plans), blocks):
         key = plan.topic, plan.queue_id
         first_there = _first_of_those_there(queue_of(*key))
         older = None if first_there is None else _restart(pieces, *first_there)
         if older is not None:
-            found[key] = older
-    return found
+            older_by_queue[key] = older
+    return older_by_queue
 
 
 def with_queues_gone(
-    found: Mapping[tuple[str, int], Older],
+    older_by_queue: Mapping[tuple[str, int], Older],
     plans: Iterable[QueuePlan],
     blocks: Sequence[Block],
     is_there: Callable[[str, int], bool],
 ) -> dict[tuple[str, int], Older]:
     """Add the missing queues of those topics that have no message since.
 
-    ``found`` comes from `restarts`; ``is_there`` returns whether a queue has files.
+    ``older_by_queue`` comes from `restarts`; ``is_there`` returns whether a queue has files.
     """
     topics: dict[str, int] = {}
-    for (topic, _), older in found.items():
+    for (topic, _), older in older_by_queue.items():
         topics[topic] = min(older.physical_offset, topics.get(topic, older.physical_offset))
     gone = {
         (plan.topic, plan.queue_id): Older(plan.units, topics[plan.topic])
@@ -456,4 +456,4 @@ def with_queues_gone(
         and not is_there(plan.topic, plan.queue_id)
         and _physical_offset_of(plan, blocks, plan.units - 1) < topics[plan.topic]
     }
-    return {**found, **gone}
+    return {**older_by_queue, **gone}

@@ -105,13 +105,13 @@ def _ranges_of(
     is_first = np.ones(len(rows), np.bool_)
     is_first[1:] = (np.diff(rows) != 1) | (np.diff(kind) != 0)
     firsts = np.flatnonzero(is_first)
-    found = np.empty(len(firsts), RANGE_ROW)
-    found["physical_offset"] = offsets[rows[firsts]]
-    found["queue_offset"] = queue_offsets[rows[firsts]]
-    found["records"] = np.diff(firsts, append=len(rows))
-    found["is_head"], found["is_tail"] = is_head[firsts], is_tail[firsts]
-    found["is_superseded"], found["is_dispatched"] = is_superseded[firsts], is_dispatched[firsts]
-    return found
+    ranges = np.empty(len(firsts), RANGE_ROW)
+    ranges["physical_offset"] = offsets[rows[firsts]]
+    ranges["queue_offset"] = queue_offsets[rows[firsts]]
+    ranges["records"] = np.diff(firsts, append=len(rows))
+    ranges["is_head"], ranges["is_tail"] = is_head[firsts], is_tail[firsts]
+    ranges["is_superseded"], ranges["is_dispatched"] = is_superseded[firsts], is_dispatched[firsts]
+    return ranges
 
 
 def _is_possible(queue_offsets: Int64s) -> Bools:
@@ -222,10 +222,10 @@ def _sentence(missing: MissingRange, *, is_lag: bool) -> str:
     if missing.is_superseded:
         without = counted(missing.records, "record has no unit", "records have no unit")
         return f"{without}; the queue offsets are repeated, as if the topic had been created again; {first}"
-    one, many = "record has no unit", "records have no unit"
+    singular, plural = "record has no unit", "records have no unit"
     if is_lag:
-        one, many = "of the last records has no unit yet", "of the last records have no unit yet"
-    return f"{counted(missing.records, one, many)}; {first}"
+        singular, plural = "of the last records has no unit yet", "of the last records have no unit yet"
+    return f"{counted(missing.records, singular, plural)}; {first}"
 
 
 def _file_of(report: QueueReport, missing: MissingRange) -> Segment | None:

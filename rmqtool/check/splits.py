@@ -289,12 +289,12 @@ def without_tail(scan: SegmentScan, start: int) -> SegmentScan:
 def _latest_after(scan: SegmentScan) -> list[int]:
     """Return for every part the latest store time in it and after it."""
     latest_ms = -(1 << 63)
-    found = []
+    latest = []
     for part in reversed(scan.parts):
         if isinstance(part, RecordRun):
             latest_ms = max(latest_ms, part.last_ms)
-        found.append(latest_ms)
-    return found[::-1]
+        latest.append(latest_ms)
+    return latest[::-1]
 
 
 class _Check(DispatchSink):

@@ -138,10 +138,10 @@ class ContentCheck:
 
     def _add(self, structure: Structure, check: Callable[[Store], Iterable[Finding]]) -> list[Finding]:
         """Add the findings of a check of the whole store, or that it has failed itself."""
-        found = run_guarded(lambda store: list(check(store)), _no_files, structure, self._request.store)
-        found = [found] if isinstance(found, Finding) else found
-        self._run.findings.extend(found)
-        return found
+        findings = run_guarded(lambda store: list(check(store)), _no_files, structure, self._request.store)
+        findings = [findings] if isinstance(findings, Finding) else findings
+        self._run.findings.extend(findings)
+        return findings
 
     def _account(self, log: LogResult | None, engine: Engine) -> None:
         """Add the account of the log's messages, if something shows losses: a sound log is read once."""

@@ -40,14 +40,14 @@ class CollectedRows:
 
     def of(self, role: Role, *columns: str) -> Rows:
         """Return some columns of the rows of a role, ``(n,)`` in log order."""
-        found = np.empty(self._counts[role], [(name, TRANSACTION_ROW[name]) for name in columns])
+        taken = np.empty(self._counts[role], [(name, TRANSACTION_ROW[name]) for name in columns])
         count = 0
-        for rows in self._chunks() if len(found) else ():
+        for rows in self._chunks() if len(taken) else ():
             chosen = np.flatnonzero(rows["role"] == role)
             for name in columns:
-                found[name][count : count + len(chosen)] = rows[name][chosen]
+                taken[name][count : count + len(chosen)] = rows[name][chosen]
             count += len(chosen)
-        return found
+        return taken
 
     def _chunks(self) -> Iterator[Rows]:
         for block in self._blocks:
@@ -218,11 +218,11 @@ def _look_up(values: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
 
 def _are_among(wanted: Int64s, values: Int64s) -> Bools:
     """Return which are among ascending values; piece by piece, as places take eight times the room."""
-    found = np.empty(len(wanted), np.bool_)
+    are_there = np.empty(len(wanted), np.bool_)
     for first in range(0, len(wanted), _CHUNK_ROWS):
         piece = slice(first, first + _CHUNK_ROWS)
-        found[piece] = _look_up(values, wanted[piece])[1]
-    return found
+        are_there[piece] = _look_up(values, wanted[piece])[1]
+    return are_there
 
 
 def _last_copies(halves: Rows, settled: Bools) -> Bools:

@@ -107,12 +107,12 @@ COMPLETERS: dict[str, Completer] = {
 def _store_of(context: click.Context) -> Store | None:
     """Return the first store on the line; of a part of a store, the store that it belongs to."""
     named = (context.params.get(name) for name in ("store_path", "path", "paths"))
-    found = [one[0] if isinstance(one, tuple) else one for one in named if one]
-    found += context.args[:1]  # a line that ends in an option leaves its arguments unnamed
-    if not found:
+    values = [value[0] if isinstance(value, tuple) else value for value in named if value]
+    values += context.args[:1]  # a line that ends in an option leaves its arguments unnamed
+    if not values:
         return None
     # the shell hands over what was typed, before it has put in a home directory or a variable
-    store = open_store(Path(os.path.expandvars(found[0])).expanduser())
+    store = open_store(Path(os.path.expandvars(values[0])).expanduser())
     return store if store.kind is PathKind.STORE or store.root is None else open_store(store.root)
 
 
@@ -139,11 +139,11 @@ def completion_command(shell: str) -> ExitStatus:
     ~/.config/fish/completions/rmqtool.fish. Topics, queues and groups of the store on the line are completed,
     too.
     """
-    found = get_completion_class(shell)
-    if found is None:
+    shell_class = get_completion_class(shell)
+    if shell_class is None:
         raise click.UsageError(f"no completion for {shell}")
     root = click.get_current_context().find_root().command
-    click.echo(found(root, {}, _PROGRAM, VARIABLE).source())
+    click.echo(shell_class(root, {}, _PROGRAM, VARIABLE).source())
     return ExitStatus.CLEAN
 
 

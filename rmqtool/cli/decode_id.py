@@ -44,13 +44,13 @@ def decode_id_command(
     argument is not a message ID. The text shows only plausible readings, if there is one. --timezone is the
     client's. Without --near a unique ID may be of any month, and json has the candidates.
     """
-    found = [(text, decode_id(text, near=near, timezone=timezone)) for text in _texts(ids)]
-    for text, readings in found:
+    answers = [(text, decode_id(text, near=near, timezone=timezone)) for text in _texts(ids)]
+    for text, readings in answers:
         if not readings:
             session.console.error(f"{text}: is not a message ID; an ID has 32, 34 or 56 hexadecimal digits")
-    status = ExitStatus.CLEAN if all(readings for _, readings in found) else ExitStatus.NEGATIVE
+    status = ExitStatus.CLEAN if all(readings for _, readings in answers) else ExitStatus.NEGATIVE
     with session.output(whole=True) as stream:
-        every = [readings for _, readings in found]
+        every = [readings for _, readings in answers]
         rows = chain.from_iterable(every)
         data = partial(write_records, rows, "rmqtool.decode-id/1", Reading, lambda: (status, {}))
         session.write(stream, partial(readings_text, every, session.zone), data)

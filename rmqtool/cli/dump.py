@@ -100,7 +100,7 @@ def dump_command(
             asked_for=options["row_types"],
             warn=session.console.warn,
         )
-        found: Iterable[rows.Row] = (
+        every: Iterable[rows.Row] = (
             layout_rows(None if type_name is None else PathKind(type_name))
             if layout
             else chain.from_iterable(
@@ -111,10 +111,10 @@ def dump_command(
             )
         )
         if body_dir is not None:
-            found = _with_bodies(
-                found, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
+            every = _with_bodies(
+                every, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
             )
-        findings, count = _write(found, sink, limit)
+        findings, count = _write(every, sink, limit)
         is_missed = not count and not layout and bool(_filters(options))
         is_unread = any(store.files.has_only_unread_log for store in stores)
         status = status_of(findings, session.fail_on, negative=is_missed, unread=is_unread)
@@ -143,18 +143,18 @@ def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any])
         session.hint_topics(store, options["topic"])
 
 
-def _with_bodies(found: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:
-    for row in found:
+def _with_bodies(every: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:
+    for row in every:
         if isinstance(row, rows.Message | rows.InnerMessage):
             files.add(row)
         yield row
 
 
-def _write(found: Iterable[rows.Row], sink: RowSink, limit: int | None) -> tuple[FindingLog, int]:
+def _write(every: Iterable[rows.Row], sink: RowSink, limit: int | None) -> tuple[FindingLog, int]:
     """Write rows up to the limit; return the damage among them, and how many others there were."""
     findings = FindingLog()
     count = blanks = 0
-    for row in found:
+    for row in every:
         if isinstance(row, rows.Damage):
             findings.add(row.finding())
             sink.add(row)

@@ -81,8 +81,8 @@ rmqtool schema dump-line > dump-line.schema.json
 
 def schema_names() -> list[str]:
     """Return the names of all schemas."""
-    found = files("rmqtool").joinpath("docs", "schemas").iterdir()
-    return sorted(one.name.removesuffix(_SUFFIX) for one in found if one.name.endswith(_SUFFIX))
+    entries = files("rmqtool").joinpath("docs", "schemas").iterdir()
+    return sorted(entry.name.removesuffix(_SUFFIX) for entry in entries if entry.name.endswith(_SUFFIX))
 
 
 @click.command("schema", cls=Command, examples=_SCHEMA_EXAMPLES)

@@ -144,9 +144,9 @@ def _write(
     """Write the answers; return the questions that have one, and why nothing could answer, if so."""
     answered: dict[KeyQuestion | None, None] = {}
     try:
-        for question, found in answer.marked():
-            for row in _with_bodies(found, options, console):
-                if isinstance(row, rows.Damage) and row is not found:
+        for question, message in answer.marked():
+            for row in _with_bodies(message, options, console):
+                if isinstance(row, rows.Damage) and row is not message:
                     answer.findings.add(row.finding())
                 consumption = answer.consumption(row) if isinstance(row, rows.Message) else None
                 sink.add(row, None if question is None else question.key, consumption)
@@ -156,9 +156,9 @@ def _write(
     return answered, None
 
 
-def _with_bodies(found: rows.Row, options: dict[str, Any], console: Console) -> Iterable[rows.Row]:
+def _with_bodies(message: rows.Row, options: dict[str, Any], console: Console) -> Iterable[rows.Row]:
     """Return a message as ``--unpack-batches`` and ``--decompress`` have it, from the body as stored."""
-    every: Iterable[rows.Row] = [found]
+    every: Iterable[rows.Row] = [message]
     if options["unpack_batches"]:
         from rmqtool.rows.bodies import with_inner_messages
 

@@ -182,9 +182,13 @@ def _say_what_next_of_all(
     session: Session, out: Target | None, report: FleetReport[ResumedReport[RebuildReport]]
 ) -> None:
     session.report_interrupt(report)
-    made = [one.report.report for one in report if one.report is not None and one.report.report is not None]
-    ready = [one for one in made if one.is_installable]
-    others = sum(bool(one.install_hint) and not one.is_installable for one in made)
+    made = [
+        outcome.report.report
+        for outcome in report
+        if outcome.report is not None and outcome.report.report is not None
+    ]
+    ready = [rebuilt for rebuilt in made if rebuilt.is_installable]
+    others = sum(bool(rebuilt.install_hint) and not rebuilt.is_installable for rebuilt in made)
     if ready:
         assumed = {name: why for result in ready for name, why in result.assumed.items()}
         of_all = replace(ready[0], store="STORE", out=f"{out}/NAME", assumed=assumed)

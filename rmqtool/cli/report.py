@@ -85,7 +85,7 @@ def _gather(session: Session, store: Store, engine: EngineOptions) -> StoreRepor
 
 def _backlogs(session: Session, store: Store) -> tuple[Backlog, ...]:
     """Add up by reader and topic what is still to be read, the most first."""
-    found: dict[tuple[str, str], Backlog] = {}
+    backlogs: dict[tuple[str, str], Backlog] = {}
     try:
         readers = store.offsets()
     except EnvironmentFailureError as failure:
@@ -93,13 +93,15 @@ def _backlogs(session: Session, store: Store) -> tuple[Backlog, ...]:
         return ()
     for reader in readers:
         key = reader.reader, reader.topic
-        before = found.get(key, Backlog(*key, 0, 0, 0, None))
+        before = backlogs.get(key, Backlog(*key, 0, 0, 0, None))
         times = [ms for ms in (before.last_timestamp_ms, reader.last_timestamp_ms) if ms is not None]
-        found[key] = Backlog(
+        backlogs[key] = Backlog(
             *key,
             queues=before.queues + 1,
             units=before.units + (reader.lag or 0),
             odd=before.odd + (reader.state not in _IN_ORDER),
             last_timestamp_ms=max(times, default=None),
         )
-    return tuple(sorted(found.values(), key=lambda backlog: (-backlog.units, backlog.reader, backlog.topic)))
+    return tuple(
+        sorted(backlogs.values(), key=lambda backlog: (-backlog.units, backlog.reader, backlog.topic))
+    )

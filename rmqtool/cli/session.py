@@ -90,7 +90,7 @@ def command(
 
         @adding(common)
         def run(**options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
-            return function(Session(options), **{one: options[one] for one in names})
+            return function(Session(options), **{name: options[name] for name in names})
 
         vars(run)["__click_params__"] += vars(function)["__click_params__"]
         return click.command(name, cls=kind, examples=examples, first=first, help=function.__doc__)(run)
@@ -241,13 +241,13 @@ class Session:
     def _note_links(self, store: Store, *, in_topics: bool) -> None:
         """Say which links lead out of the store: what lies there is read as a part of it."""
         try:
-            found = list(links_out(store.files, in_topics=in_topics))
+            links = list(links_out(store.files, in_topics=in_topics))
         except EnvironmentFailureError:
             return  # who reads that part says so
-        for label, target in found[:_LINKS_NAMED]:
+        for label, target in links[:_LINKS_NAMED]:
             self.console.note(f"{label} is a link that leads out of the store, to {target}; it is followed")
-        if len(found) > _LINKS_NAMED:
-            self.console.note(f"{len(found) - _LINKS_NAMED} more links lead out of the store")
+        if len(links) > _LINKS_NAMED:
+            self.console.note(f"{len(links) - _LINKS_NAMED} more links lead out of the store")
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""

@@ -130,25 +130,25 @@ def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
         return tuple(COLUMNS)
     if isinstance(names, str):
         raise UsageError(f"columns={names!r}: give a list of names")
-    found = tuple(names)
-    for name in found:
+    chosen = tuple(names)
+    for name in chosen:
         if name not in COLUMNS:
             close = get_close_matches(name, COLUMNS, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COLUMNS)}"
             raise UsageError(f"there is no column {name!r}{hint}")
-        if found.count(name) > 1:
+        if chosen.count(name) > 1:
             raise UsageError(f"the column {name} is named twice")
-    if not found:
+    if not chosen:
         raise UsageError(f"no column is named; there are {', '.join(COLUMNS)}")
-    return found
+    return chosen
 
 
 def names_in_files(names: Iterable[str], partition: Partition | None) -> tuple[str, ...]:
     """Return the columns of files, without a topic that names their folder; `UsageError` if none is left."""
-    found = tuple(name for name in names if partition is not Partition.TOPIC or name != "topic")
-    if not found:
+    left = tuple(name for name in names if partition is not Partition.TOPIC or name != "topic")
+    if not left:
         raise UsageError(
             "the column topic alone, set apart by topic, leaves files without a column: name another column,"
             " too, or set nothing apart"
         )
-    return found
+    return left

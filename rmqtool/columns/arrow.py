@@ -115,10 +115,10 @@ class Batches:
         return pa.DictionaryArray.from_arrays(_plain(pa.int32(), numbers), _fixed_words(name), safe=False)
 
 
-def messages_table(found: Iterable[Row], choice: ColumnChoice) -> pa.Table:
+def messages_table(every: Iterable[Row], choice: ColumnChoice) -> pa.Table:
     """Return messages as a table."""
     batches = Batches(choice)
-    parts = [batches.batch(part) for part in filled(found, choice) if isinstance(part, rows.Columns)]
+    parts = [batches.batch(part) for part in filled(every, choice) if isinstance(part, rows.Columns)]
     return pa.Table.from_batches(parts, schema=batches.schema).unify_dictionaries()
 
 

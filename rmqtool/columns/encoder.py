@@ -157,7 +157,7 @@ class ColumnBuffers:
 
     def __init__(self, file: str, choice: ColumnChoice, room: int, room_bytes: int) -> None:
         self.file = file
-        self.takes = np.array([camel_case(one.name.lower()) in choice.names for one in Take], np.int64)
+        self.takes = np.array([camel_case(take.name.lower()) in choice.names for take in Take], np.int64)
         pieces = _PIECES * room + _LONGEST_PROPERTIES
         self.counts = np.zeros(ColumnCount.WORDS + len(Word), np.int64)
         self._memory = Memory(
@@ -198,7 +198,7 @@ class ColumnBuffers:
     def add(self, message: Message) -> bool:
         """Add a message; return False if there is no room for it."""
         n, keys, properties = (
-            int(self.counts[one]) for one in (ColumnCount.ROWS, ColumnCount.KEYS, ColumnCount.PROPERTIES)
+            int(self.counts[count]) for count in (ColumnCount.ROWS, ColumnCount.KEYS, ColumnCount.PROPERTIES)
         )
         texts = self._texts_of(message)
         if n == self.longs.shape[1] or not self._fit(texts, len(message.keys), len(message.properties)):
@@ -405,10 +405,10 @@ class Filling:
             yield buffers.columns(remarks)
 
 
-def filled(found: Iterable[rows.Row], choice: ColumnChoice) -> Iterator[rows.Row]:
+def filled(every: Iterable[rows.Row], choice: ColumnChoice) -> Iterator[rows.Row]:
     """Yield columns instead of messages; other rows, and existing columns, as they come."""
     filling = Filling(choice)
-    for row in found:
+    for row in every:
         if isinstance(row, rows.Message):
             yield from filling.add(row)
         else:

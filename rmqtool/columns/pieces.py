@@ -201,16 +201,16 @@ def ranges_of(
         return None
     timely = _in_time(log.segments, segments, wanted)
     if (wanted.topic, wanted.queue_id, wanted.from_queue_offset) == (None, None, None):
-        found: Ranges = tuple((segment.start, segment.stop) for segment in timely)
+        ranges: Ranges = tuple((segment.start, segment.stop) for segment in timely)
     else:
         account = QueueCoverage(store, wanted, limits)
         windows = _windows(timely, limits.window_bytes)
-        found = tuple(range_ for window in windows for range_ in account.ranges(window))
-    read = sum(stop - start for start, stop in found)
+        ranges = tuple(range_ for window in windows for range_ in account.ranges(window))
+    read = sum(stop - start for start, stop in ranges)
     if read == total:
         return None
     progress.note(f"{read:,} of {total:,} bytes of log can hold a match; the rest is not read")
-    return found
+    return ranges
 
 
 def _in_time(log: Sequence[Segment], segments: list[Segment], wanted: MessageFilter) -> list[Segment]:
@@ -219,7 +219,7 @@ def _in_time(log: Sequence[Segment], segments: list[Segment], wanted: MessageFil
         return segments
     times = [_first_time(segment) for segment in log]
     known = [time_ms for time_ms in times if time_ms is not None]
-    if any(two < one for one, two in pairwise(known)):
+    if any(after < before for before, after in pairwise(known)):
         return segments
     following = [*accumulate(reversed(times), _nearest)][::-1]
     spans = zip(accumulate(times, _nearest), [*following[1:], None], strict=True)
@@ -302,9 +302,9 @@ class QueueCoverage:
             return everything
         keys.sort()
         runs = self._runs(keys, window)
-        found = tuple(chain.from_iterable(self._ranges_of(segment, runs, spans) for segment in window))
-        read = sum(stop - start for start, stop in found)
-        return found if read <= self._limits.most_read * size else everything
+        ranges = tuple(chain.from_iterable(self._ranges_of(segment, runs, spans) for segment in window))
+        read = sum(stop - start for start, stop in ranges)
+        return ranges if read <= self._limits.most_read * size else everything
 
     def _cells(self, spans: Int64s, base: int) -> int:
         """Return about how many bytes are read for spans, which need not be in order."""
@@ -399,10 +399,10 @@ def _thinned(trials: list[_Trial]) -> list[_Trial]:
 
 def _units_between(queue: Queue, start: int, stop: int) -> _Units:
     """Return the units that lead into a range of the log; of a queue out of order, some."""
-    found = [_Units(*(np.empty(0, np.int64) for _ in _Units._fields))]
+    parts = [_Units(*(np.empty(0, np.int64) for _ in _Units._fields))]
     for units in queue.units_leading_to(start, stop):
         starts, sizes = units.physical_offsets, units.sizes
         inside = (starts >= start) & (starts < stop) & (sizes < PREBLANK_SIZE)
-        found.append(_some(_Units(units.keys, starts, sizes), inside))
+        parts.append(_some(_Units(units.keys, starts, sizes), inside))
     queue.close()
-    return _Units(*map(np.concatenate, zip(*found, strict=True)))
+    return _Units(*map(np.concatenate, zip(*parts, strict=True)))

@@ -226,9 +226,9 @@ def earlier_report(out: Target, name: str, wanted: Mapping[str, Any]) -> dict[st
         return None
     if not isinstance(document, dict):
         return None
-    for member, one in wanted.items():
-        if document.get(member) != one:
-            raise RefusedError(f"{out}: {_difference(member, document.get(member), one)}; {_WAY_OUT}")
+    for member, value in wanted.items():
+        if document.get(member) != value:
+            raise RefusedError(f"{out}: {_difference(member, document.get(member), value)}; {_WAY_OUT}")
     return document
 
 
@@ -240,13 +240,15 @@ def _difference(name: str, then: object, now: object) -> str:
         names = (one for one in (*now, *then) if then.get(one) != now.get(one))
         inner = next(names)
         return _difference(f"{name}.{inner}", then.get(inner), now.get(inner))
-    words = (json.dumps(one, ensure_ascii=False) for one in (then, now))
+    words = (json.dumps(options, ensure_ascii=False) for options in (then, now))
     return "an earlier run made it with {} {}, now it is {}".format(name, *words)
 
 
 def earlier_status(document: Mapping[str, Any], fail_on: FailOn) -> ExitStatus:
     """Return the exit status of such a report: that of its findings, or its own negative one."""
-    weights = [(Severity(one["severity"]), CATALOG[one["code"]].structure) for one in document["findings"]]
+    weights = [
+        (Severity(entry["severity"]), CATALOG[entry["code"]].structure) for entry in document["findings"]
+    ]
     status = status_of(weights, fail_on)
     is_negative = document["exitStatus"] == ExitStatus.NEGATIVE and fail_on is not FailOn.NEVER
     return max(status, ExitStatus.NEGATIVE) if is_negative else status
@@ -267,10 +269,7 @@ class Ask(Protocol[S_contra, R_co]):
 
 
 def ask_members(
-    members: Sequence[FleetMember[S]],
-    ask: Ask[S, R],
-    engine: Engine,
-    progress: Progress,
+    members: Sequence[FleetMember[S]], ask: Ask[S, R], engine: Engine, progress: Progress
 ) -> FleetReport[R]:
     """Run a question over all stores; each is closed after it."""
     start = time.perf_counter()
@@ -312,11 +311,7 @@ class _Asking(Generic[S, R]):
     """A run over all stores; outcomes have the numbers of the members."""
 
     def __init__(
-        self,
-        members: Sequence[FleetMember[S]],
-        ask: Ask[S, R],
-        engine: Engine,
-        progress: LimitedProgress,
+        self, members: Sequence[FleetMember[S]], ask: Ask[S, R], engine: Engine, progress: LimitedProgress
     ) -> None:
         self._members, self._ask = members, ask
         self._engine, self._progress = engine, progress

@@ -174,10 +174,10 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     with denied.noted():
         holder = None if store.root is None else lock_holder(store.root)
     end = None if log is None or holder else log.end  # of a log at rest
-    found = list(_queue_summaries(store, 0 if log is None else log.start, end, denied))
-    beyond = sum(messages for _, messages in found)
+    summaries = list(_queue_summaries(store, 0 if log is None else log.start, end, denied))
+    beyond = sum(messages for _, messages in summaries)
     index = tuple(_index_summaries(store, denied))
-    if end is not None and not found and _lacks_queues(store, findings):
+    if end is not None and not summaries and _lacks_queues(store, findings):
         message = "there is no consume queue, and the log has messages"
         findings.add(Finding(code=codes.CQ_MISSING_MSG, message=message))
     losses, before = None, None
@@ -202,7 +202,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         kind=store.kind.value,
         settings=tuple(store.settings),
         log=log,
-        queues=tuple(queue for queue, _ in found),
+        queues=tuple(queue for queue, _ in summaries),
         index=index,
         index_coverage=_coverage(index, log),
         other_parts=tuple(
@@ -331,13 +331,13 @@ def _queue_summary(queue: Queue, start: int, end: int | None) -> tuple[QueueSumm
 
 
 def _coverage(index: tuple[IndexSummary, ...], log: LogSummary | None) -> IndexCoverage | None:
-    filled = [one for one in index if one.items]
+    filled = [file for file in index if file.items]
     if not filled:
         return None
     first, last = filled[0], filled[-1]
     return IndexCoverage(
         items=sum(index.items for index in filled),
-        room=sum(one.room for one in index),
+        room=sum(file.room for file in index),
         begin_timestamp_ms=first.begin_timestamp_ms,
         end_timestamp_ms=last.end_timestamp_ms,
         begin_phy_offset=first.begin_phy_offset,

@@ -198,10 +198,12 @@ class SalvageReport:
                 plan.start,
             ),
             lost=LostMessages(
-                sum(one.count for one in plan.lost if not one.is_there) + len(plan.indexed) - plan.undecided,
+                sum(lost.count for lost in plan.lost if not lost.is_there)
+                + len(plan.indexed)
+                - plan.undecided,
                 len(plan.indexed),
-                sum(one.count for one in plan.lost if one.is_there),
-                sum(one.count for one in plan.lost if one.placed),
+                sum(lost.count for lost in plan.lost if lost.is_there),
+                sum(lost.count for lost in plan.lost if lost.placed),
                 dict(causes),
                 sum(record.is_open for record in plan.found),
                 plan.undecided,

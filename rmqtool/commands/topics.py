@@ -342,8 +342,8 @@ def _rows(
     request: TopicsRequest, totals: dict[tuple[str, int], Total], losses: LogLosses | None
 ) -> list[TopicTotals]:
     lost = Counter[_Key]()
-    for one in () if losses is None else losses.queues:
-        lost[one.topic, one.queue_id if request.by_queue else None] += one.messages
+    for queue in () if losses is None else losses.queues:
+        lost[queue.topic, queue.queue_id if request.by_queue else None] += queue.messages
     grouped: dict[_Key, Total] = {}
     queues: dict[_Key, int] = {}
     for (topic, queue_id), total in totals.items():
@@ -392,11 +392,11 @@ def _backlogs(request: TopicsRequest) -> dict[_Key, tuple[int, str]]:
     for lag in request.lags:
         place = (lag.topic, lag.queue_id if request.by_queue else None), lag.reader
         by_reader[place] = by_reader.get(place, 0) + lag.units
-    found: dict[_Key, tuple[int, str]] = {}
-    for (key, reader), units in sorted(by_reader.items(), key=lambda one: one[0][1]):
-        if key not in found or units > found[key][0]:
-            found[key] = units, reader
-    return found
+    backlogs: dict[_Key, tuple[int, str]] = {}
+    for (key, reader), units in sorted(by_reader.items(), key=lambda entry: entry[0][1]):
+        if key not in backlogs or units > backlogs[key][0]:
+            backlogs[key] = units, reader
+    return backlogs
 
 
 def _falling(value: float | None) -> float:

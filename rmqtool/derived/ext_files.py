@@ -91,9 +91,9 @@ class ExtFile:
         while True:
             unreadable.clear()
             data = self.segment.read_at(0, min(length, self.segment.size_bytes), unreadable)
-            found = _parse(data)
-            if len(data) < length or found.stop + _LARGEST_UNIT <= len(data):
-                return found
+            parsed = _parse(data)
+            if len(data) < length or parsed.stop + _LARGEST_UNIT <= len(data):
+                return parsed
             length *= 8
 
     def size_chain(self) -> SizeChain:

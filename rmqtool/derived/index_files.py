@@ -236,9 +236,9 @@ class IndexFile:
 
     def take_unreadable(self) -> list[UnreadableRange]:
         """Return ranges that could not be read since the last call."""
-        found = [*self.unreadable, *self._window.take_unreadable()]
+        ranges = [*self.unreadable, *self._window.take_unreadable()]
         self.unreadable.clear()
-        return found
+        return ranges
 
     def item_columns(self) -> Iterator[Items]:
         """Yield the items that the header counts; zeros past the end of the file."""

@@ -234,12 +234,12 @@ class _Index:
         even = range(0, self._total, max(self._total // _SAMPLES, 1))
         ends = [1 << power for power in range(self._total.bit_length())]
         numbers = sorted({0, *even, *ends, *(self._total - number for number in ends)})
-        found: dict[int, _Message] = {}
+        messages: dict[int, _Message] = {}
         for number, after in pairwise([*numbers, self._total]):
             message = self._first_telling(number, after, _MESSAGES_PER_SAMPLE)
             if message is not None:
-                found[message.stop] = message
-        return list(found.values())
+                messages[message.stop] = message
+        return list(messages.values())
 
     def turn(self, before: _Message, after: _Message) -> int:
         """Return the physical offset of the first message that is like the later of two that differ."""
@@ -284,7 +284,7 @@ class _Index:
             start -= 1
         while stop < self._total and stop - start < len(demanded) and self._item(stop)[1] == offset:
             stop += 1
-        hashes = [self._item(one)[0] for one in range(start, stop)]
+        hashes = [self._item(item)[0] for item in range(start, stop)]
         return _Message(max(stop, number + 1), offset, has_tag_item(record.properties, demanded, hashes))
 
     def _place(self, number: int) -> tuple[int, int]:

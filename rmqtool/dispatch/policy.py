@@ -212,14 +212,14 @@ class QueueTable:
 
     def keys(self, numbers: Int64s) -> tuple[Rows, Buffer]:
         """Return what names queues wherever they are met: ``(n,)`` of ``KEY_ROW``, and the names' bytes."""
-        rows, found = self.rows[numbers], np.zeros(len(numbers), KEY_ROW)
-        found["high"], found["low"] = self.digests[numbers].T
-        found["queue_id"], found["name_length"] = rows["queue_id"], rows["name_length"]
+        rows, keys = self.rows[numbers], np.zeros(len(numbers), KEY_ROW)
+        keys["high"], keys["low"] = self.digests[numbers].T
+        keys["queue_id"], keys["name_length"] = rows["queue_id"], rows["name_length"]
         lengths = rows["name_length"].astype(np.int64)
         stops = np.cumsum(lengths)
-        found["name_start"] = stops - lengths
-        places = np.repeat(rows["name_start"] - found["name_start"], lengths) + np.arange(lengths.sum())
-        return found, self.names[places]
+        keys["name_start"] = stops - lengths
+        places = np.repeat(rows["name_start"] - keys["name_start"], lengths) + np.arange(lengths.sum())
+        return keys, self.names[places]
 
     def add(self, raw_topic: bytes, queue_id: int) -> None:
         """Add a queue that is not in the table.

@@ -264,7 +264,7 @@ def whole_prefix(text: str, depth: int) -> str:
         else:
             break
         previous = mark
-    return text[:end] + "".join(_CLOSERS[one] for one in reversed(closers))
+    return text[:end] + "".join(_CLOSERS[opener] for opener in reversed(closers))
 
 
 def _tokens(text: str) -> Iterator[re.Match[str]]:
@@ -290,7 +290,7 @@ def _cut(text: str, kind: ConfigKind) -> tuple[CopyState, Document]:
 def _is_numbers(value: object) -> bool:
     """Return whether it is a number, or a map of numbers by number; brokers take those in quotes, too."""
     if isinstance(value, dict):
-        return all(key.lstrip("-").isdecimal() and _is_number(one) for key, one in value.items())
+        return all(key.lstrip("-").isdecimal() and _is_number(number) for key, number in value.items())
     return _is_number(value)
 
 

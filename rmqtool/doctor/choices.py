@@ -185,12 +185,12 @@ class QueueEnds:
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the numbers of a topic's queues."""
-        found = {*self._made.get(topic, ())}
+        ids = {*self._made.get(topic, ())}
         with suppress(EnvironmentFailureError):  # as above
             for kind in UNIT_QUEUE_KINDS:
                 queues = self._store.queues(kind, topic)
-                found.update(queue.queue_id for queue in queues if queue.queue_id is not None)
-        return sorted(found)
+                ids.update(queue.queue_id for queue in queues if queue.queue_id is not None)
+        return sorted(ids)
 
     def topics(self) -> Iterator[tuple[str, int]]:
         """Yield the topics that have queues, each with one more than the highest number of its queues."""
@@ -234,13 +234,13 @@ Offsets = dict[OffsetPlace, int]
 
 def offsets_of(document: Document, kind: ConfigKind) -> Offsets:
     """Return the numbers of a document that are offsets; negative ones mean none."""
-    found: Offsets = {}
+    offsets: Offsets = {}
     for table, entry, value in entries_of(document, kind):
         inner = value.items() if isinstance(value, dict) else [(None, value)]
         for key, number in inner:
             if (offset := int(number)) >= 0:
-                found[OffsetPlace(table, entry, key)] = offset
-    return found
+                offsets[OffsetPlace(table, entry, key)] = offset
+    return offsets
 
 
 def proven_offsets(copies: Iterable[Offsets]) -> Offsets:
@@ -264,7 +264,7 @@ def effects_of(
     ``places`` are all known ones; ``proven`` are the highest offsets of any copy.
     """
     named = ((place.reader(kind), place) for place in places)
-    for reader, place in sorted(((who, one) for who, one in named if who is not None), key=itemgetter(0)):
+    for reader, place in sorted(((who, key) for who, key in named if who is not None), key=itemgetter(0)):
         yield _effect(reader, choice.get(place), proven.get(place), kind, ends)
 
 

@@ -194,7 +194,7 @@ def _last_resorts(
     table = kind.tables[0]
     if kind.name == _GROUPS and store.config is not None:
         offsets = [entry.rpartition("@")[2] for _, entry, _ in _entries_in(store.config, _OFFSETS)]
-        names = sorted({one for one in (*offsets, *_groups_with_topics(ends)) if not is_own_group(one)})
+        names = sorted({group for group in (*offsets, *_groups_with_topics(ends)) if not is_own_group(group)})
         if names:
             about = "the groups of consumer offsets and retry topics, with a broker's default settings"
             yield _draft("groups", about, {table: {name: {"groupName": name} for name in names}})
@@ -211,7 +211,7 @@ def _by_age(copies: list[ConfigCopy]) -> list[ConfigCopy]:
     counters = [_counter(copy.document) for copy in copies]
     if None in counters:
         return copies
-    ordered = sorted(zip(counters, copies, strict=True), key=lambda one: -(one[0] or 0))
+    ordered = sorted(zip(counters, copies, strict=True), key=lambda entry: -(entry[0] or 0))
     return [copy for _, copy in ordered]
 
 
@@ -295,7 +295,7 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
 def _from_bounds(places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds) -> Iterator[ConfigChoice]:
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         document: Document = {}
-        for place in sorted(places, key=lambda one: (one.table, one.entry, int(one.inner or 0))):
+        for place in sorted(places, key=lambda key: (key.table, key.entry, int(key.inner or 0))):
             reader = place.reader(kind)
             bounds = None if reader is None else ends.bounds(*reader[1:])
             if bounds is not None:

@@ -146,8 +146,8 @@ class DriverJvm:
         """Quote the first error of the process's output, else its last line, in parentheses; may be empty."""
         lines = [line.strip() for line in self.output().splitlines()]
         lines = [line for line in lines if line and " WARN " not in line]  # Spark always has some
-        found = next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), None)
-        quote = found or (lines[-1] if lines else "")
+        complaint = next((line for line in lines if re.search(r"error|exception", line, re.IGNORECASE)), None)
+        quote = complaint or (lines[-1] if lines else "")
         return f" ({quote[:_LONGEST_QUOTE]})" if quote else ""
 
     def close(self, grace_s: float) -> None:
@@ -300,7 +300,7 @@ def is_submitted(environment: Mapping[str, str]) -> bool:
 
 def is_session(thing: object) -> bool:
     """Return whether a thing is a session or context of pyspark's, of any kind; nothing is imported."""
-    names = {(one.__module__.partition(".")[0], one.__name__) for one in type(thing).__mro__}
+    names = {(base.__module__.partition(".")[0], base.__name__) for base in type(thing).__mro__}
     return bool(names & {("pyspark", "SparkSession"), ("pyspark", "SparkContext")})
 
 

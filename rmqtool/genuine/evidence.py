@@ -228,15 +228,15 @@ def runs_of(copy: LogCopy, rows: Int64s) -> Int64s:
 
 def _overlaps(offsets: Int64s, stops: Int64s, cuts: Int64s) -> Int64s:
     """Return where runs are cut, so that of two that overlap either can give way with that alone."""
-    found: list[int] = []
+    cuts_inside: list[int] = []
     first, after = offsets[cuts[:-1]], stops[cuts[1:] - 1]
     for two in range(1, len(first)):
         for one in range(max(0, two - _LOOK_BACK), two):
             if first[one] < first[two] < after[one]:
-                found.append(_place(offsets, cuts, one, int(first[two])))
+                cuts_inside.append(_place(offsets, cuts, one, int(first[two])))
             if first[two] < after[one] < after[two]:
-                found.append(_place(offsets, cuts, two, int(after[one])))
-    return np.array(found, np.int64)
+                cuts_inside.append(_place(offsets, cuts, two, int(after[one])))
+    return np.array(cuts_inside, np.int64)
 
 
 def _place(offsets: Int64s, cuts: Int64s, run: int, offset: int) -> int:
@@ -303,8 +303,8 @@ def odd_times(times: Int64s) -> Bools:
     """Return which store times stick out between two that are in order, ``(n,)``."""
     odd = np.zeros(len(times), bool)
     if len(times) > 2:
-        one, here, two = times[:-2], times[1:-1], times[2:]
-        odd[1:-1] = (one <= two) & ((here < one) | (here > two))
+        before, here, after_it = times[:-2], times[1:-1], times[2:]
+        odd[1:-1] = (before <= after_it) & ((here < before) | (here > after_it))
         odd[0] = times[0] > times[1] and times[1] <= times[2]
     return odd
 
@@ -380,8 +380,8 @@ class ChainedCopy:
     def lies_over_listed(self, record: int) -> bool:
         """Return whether ordinary queues list two other records where one lies."""
         row, (places, sizes) = self.copy.records[record], self._listed
-        one, two = np.searchsorted(places, [row["log_offset"], frame_stops(row)])
-        return len(np.unique(places[one:two][sizes[one:two] != row["total_size"]])) > 1
+        low, high = np.searchsorted(places, [row["log_offset"], frame_stops(row)])
+        return len(np.unique(places[low:high][sizes[low:high] != row["total_size"]])) > 1
 
     @cached_property
     def _listed(self) -> tuple[Int64s, Int64s]:
@@ -426,10 +426,10 @@ class ChainedCopy:
                 yield ChainGap(chain.queue, 0, int(offsets[0]), start, stop)
             for number in np.flatnonzero(offsets[1:] > stops[:-1]):
                 if number + 1 not in chain.resets:
-                    one, two = int(stops[number]), int(offsets[number + 1])
+                    end, begin = int(stops[number]), int(offsets[number + 1])
                     before, after = records[self.record_of[rows[number]]], units[rows[number + 1]]
                     start = int(frame_stops(before))
-                    yield ChainGap(chain.queue, one, two, start, int(after["log_offset"]))
+                    yield ChainGap(chain.queue, end, begin, start, int(after["log_offset"]))
 
     def blank_bytes(self, start: int, stop: int) -> int:
         """Return the bytes of end marks that begin between two places."""
@@ -439,10 +439,10 @@ class ChainedCopy:
     @cached_property
     def _blanks(self) -> Int64s:
         """Start and stop of each end mark, ``(k, 2)``."""
-        found = sorted(self.copy.blanks.values())
-        segments = [self.copy.log.segment_at(at) for at in found]
+        marks = sorted(self.copy.blanks.values())
+        segments = [self.copy.log.segment_at(at) for at in marks]
         pairs = [
-            (at, at if segment is None else segment.stop) for at, segment in zip(found, segments, strict=True)
+            (at, at if segment is None else segment.stop) for at, segment in zip(marks, segments, strict=True)
         ]
         return np.array(pairs, np.int64).reshape(-1, 2)
 
@@ -496,10 +496,10 @@ class ChainedCopy:
     @cached_property
     def _largest_ids(self) -> dict[str, int]:
         """Return the largest queue id of each topic that more than one record has."""
-        found: dict[str, int] = {}
+        largest: dict[str, int] = {}
         sound = ~self.copy.damaged[self.record_of]
         counts = np.bincount(self.copy.units["queue"][sound], minlength=len(self.copy.queues))
         for number in np.flatnonzero(counts > 1):
             topic, queue_id = self.copy.queues[number]
-            found[topic] = max(found.get(topic, -1), queue_id)
-        return found
+            largest[topic] = max(largest.get(topic, -1), queue_id)
+        return largest

@@ -129,7 +129,7 @@ class _HeadJudge:
             for place, number in enumerate(numbers):
                 if shown[number] or listed[self.judged.record_of[units[number]]]:
                     continue
-                others = [claims[one] for one in numbers[max(place - 1, 0) : place + 2] if one != number]
+                others = [claims[near] for near in numbers[max(place - 1, 0) : place + 2] if near != number]
                 if self._fits(queue, claims[number], others):
                     shown[number] = True
                     insort(self._of(queue), claims[number])
@@ -153,14 +153,14 @@ class _HeadJudge:
         if after:
             missing = after[0].first - claim.after
             return missing >= 0 and self._has_room(missing, claim.stop, after[0].start)
-        joined = any(one.after == claim.first or one.first == claim.after for one in others)
+        joined = any(other.after == claim.first or other.first == claim.after for other in others)
         return claim.first == due or joined  # a queue's last record alone proves no gap before it
 
     def _has_room(self, messages: int, start: int, stop: int) -> bool:
         """Whether so many messages fit between two places: in holes, or as damaged records."""
-        one, two = np.searchsorted(self._starts, [start, stop])
-        taken = int(self._taken[two] - self._taken[one]) + self.judged.blank_bytes(start, stop)
-        damaged = int(self._damaged[two] - self._damaged[one])
+        low, high = np.searchsorted(self._starts, [start, stop])
+        taken = int(self._taken[high] - self._taken[low]) + self.judged.blank_bytes(start, stop)
+        damaged = int(self._damaged[high] - self._damaged[low])
         return messages <= max(stop - start - taken, 0) // SMALLEST_RECORD + damaged
 
     def _of(self, queue: int) -> list[_Stand]:
@@ -396,7 +396,7 @@ class _FieldJudge:
         if not self.from_zero or not offset or not self._is_alone(unit) or not self._is_unheard_of(number):
             return False
         topic, known = self.copy.queues[number][0], self.evidence.declared
-        return topic in known or any(one_letter_apart(topic, one) for one in known)
+        return topic in known or any(one_letter_apart(topic, known_topic) for known_topic in known)
 
     def _own_unit(self, record: int) -> int | None:
         """Return the unit of a record in its own queue; None if it has none."""
@@ -424,15 +424,15 @@ class _FieldJudge:
                 chain.rows = chain.rows[good]
 
 
-def one_letter_apart(one: str, other: str) -> bool:
+def one_letter_apart(own: str, other: str) -> bool:
     """Whether two names differ in one letter, or in one byte; bytes that are not text count as one letter."""
-    pairs = ((one, other), (one.encode(), other.encode()))
+    pairs = ((own, other), (own.encode(), other.encode()))
     return any(len(a) == len(b) and sum(x != y for x, y in zip(a, b, strict=True)) == 1 for a, b in pairs)
 
 
-def _one_byte_apart(one: int, other: int, width: int = 8) -> bool:
+def _one_byte_apart(own: int, other: int, width: int = 8) -> bool:
     """Whether two integers of so many bytes differ in one of them."""
-    differing = (one ^ other) & ((1 << 8 * width) - 1)
+    differing = (own ^ other) & ((1 << 8 * width) - 1)
     return sum(1 for shift in range(0, 8 * width, 8) if differing >> shift & 0xFF) == 1
 
 
@@ -488,7 +488,7 @@ class JudgedRecords(ChainedCopy):
     @property
     def open(self) -> Bools:
         """Return which records are left out, and nobody knows whose message they were, ``(n,)``."""
-        found = np.zeros(len(self.cause), bool)
+        open_records = np.zeros(len(self.cause), bool)
         own = self.unproven & ~self.copy.units["light"]
-        found[self.record_of[own]] = True
-        return found & ~self.listed_elsewhere & ~self.kept
+        open_records[self.record_of[own]] = True
+        return open_records & ~self.listed_elsewhere & ~self.kept

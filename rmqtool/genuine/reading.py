@@ -137,14 +137,14 @@ class Reading(NamedTuple):
     evidence: QueueEvidence
 
 
-def reads_all(found: LogCopy) -> bool:
+def reads_all(copy: LogCopy) -> bool:
     """Return whether a broker reads all records of a log that an examiner does: a number may be none."""
-    for start, stop in found.between():
-        segment = found.log.segment_at(start)
-        walk = None if segment is None else GapWalk(segment, LENIENT, false=found.false)
+    for start, stop in copy.between():
+        segment = copy.log.segment_at(start)
+        walk = None if segment is None else GapWalk(segment, LENIENT, false=copy.false)
         first = None if walk is None else walk.guess(start, stop)
         for part in () if walk is None or first is None else walk.parts(first, stop):
-            if not isinstance(part, Gap) and _has_true(part.rows, found.false):
+            if not isinstance(part, Gap) and _has_true(part.rows, copy.false):
                 return False
     return True
 

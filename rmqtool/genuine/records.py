@@ -288,10 +288,10 @@ class LogCopy:
         mine = self.records[self.records["source"] == 0]
         starts, stops = frame_starts(mine), frame_stops(mine)
         for segment in self.log:
-            one, two = np.searchsorted(starts, [segment.start, segment.stop])
+            low, high = np.searchsorted(starts, [segment.start, segment.stop])
             stop = self.blanks.get(segment.start, segment.stop)
-            before = np.concatenate([[segment.start], stops[one:two]])
-            after = np.concatenate([starts[one:two], [max(stop, int(before[-1]))]])
+            before = np.concatenate([[segment.start], stops[low:high]])
+            after = np.concatenate([starts[low:high], [max(stop, int(before[-1]))]])
             for number in np.flatnonzero(after > before):
                 yield int(before[number]), int(after[number])
 
@@ -530,12 +530,12 @@ def read_copy(
     copy = LogCopy(log, batch_topics=reading.job.policy.batch_topics - policy.batch_topics)
     counted: list[SplitRecords] = []
     for segment, results in reading.by_file():
-        taken = list(stitch(results, segment.start, lambda one, due: reading.reread(one.split, due)))
+        taken = list(stitch(results, segment.start, lambda split, due: reading.reread(split.split, due)))
         counted += taken
         if taken and taken[-1].ended:
             copy.blanks[segment.start] = taken[-1].log_offset
     copy = _joined(copy, counted)
-    if any(one.covers for one in counted):
+    if any(split.covers for split in counted):
         copy.below = read_copy(
             log, reading.job.policy, engine, compared=compared, below=True, indexed=indexed
         )
@@ -545,20 +545,20 @@ def read_copy(
 def _joined(copy: LogCopy, copies: Sequence[SplitRecords]) -> LogCopy:
     numbers: dict[tuple[str, int], int] = {}
     units = []
-    for one in copies:
-        turned = np.array([numbers.setdefault(key, len(numbers)) for key in one.queues], np.int32)
-        if len(one.units):
-            one.units["queue"] = turned[one.units["queue"]]
-        units.append(one.units)
-        copy.sound_crcs += one.sound_crcs
-        start = one.split.segment.start
-        copy.unreadable += [(start + bad.position, bad.length) for bad in one.unreadable]
-    copy.records = np.concatenate([copy.records, *(one.records for one in copies)])
+    for split in copies:
+        turned = np.array([numbers.setdefault(key, len(numbers)) for key in split.queues], np.int32)
+        if len(split.units):
+            split.units["queue"] = turned[split.units["queue"]]
+        units.append(split.units)
+        copy.sound_crcs += split.sound_crcs
+        start = split.split.segment.start
+        copy.unreadable += [(start + bad.position, bad.length) for bad in split.unreadable]
+    copy.records = np.concatenate([copy.records, *(split.records for split in copies)])
     for name in ("elsewhere", "displaced", "entries"):
-        joined = np.concatenate([getattr(copy, name), *(getattr(one, name) for one in copies)])
+        joined = np.concatenate([getattr(copy, name), *(getattr(split, name) for split in copies)])
         setattr(copy, name, joined)
     copy.units = np.concatenate([copy.units, *units])
-    copy.false = np.concatenate([copy.false, *(one.false for one in copies)])
+    copy.false = np.concatenate([copy.false, *(split.false for split in copies)])
     copy.queues = list(numbers)
     forgive_foreign_sums(copy)
     mark_torn(copy)

@@ -123,9 +123,9 @@ class LinklessFiles(LocalFiles):
 
     def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one, or is reached by a link."""
-        found = LocalFiles.entries(self, path) if self._is_own(path) else []
+        entries = LocalFiles.entries(self, path) if self._is_own(path) else []
         link = Status(FileKind.LINK, is_link=True)
-        return [entry._replace(status=link) if entry.status.is_link else entry for entry in found]
+        return [entry._replace(status=link) if entry.status.is_link else entry for entry in entries]
 
     def open(self, path: str) -> Descriptor:
         """Open a regular file, each part of its path in its parent, whatever is renamed meanwhile."""
@@ -134,9 +134,9 @@ class LinklessFiles(LocalFiles):
             directory = Descriptor(os.open(self.top, _READ_FLAGS | os.O_DIRECTORY))
             for part in parts:
                 directory = Descriptor(os.open(part, _OWN | os.O_DIRECTORY, dir_fd=directory.number))
-            found = os.stat(name, dir_fd=directory.number, follow_symlinks=False).st_mode
-            if not stat.S_ISLNK(found):
-                self._require_kind(path, found)
+            mode = os.stat(name, dir_fd=directory.number, follow_symlinks=False).st_mode
+            if not stat.S_ISLNK(mode):
+                self._require_kind(path, mode)
             descriptor = Descriptor(_open_without_trace(name, _OWN, directory.number))
         except PermissionError as failure:
             raise _denied(path, "opened", failure) from failure
@@ -234,8 +234,8 @@ def as_owner(name: str) -> list[str]:
     """
     if is_object_url(name):
         return []
-    found = _nearest(Path(name))
-    return ["sudo", "-u", "root" if found is None else _user(found[1].st_uid)]
+    place = _nearest(Path(name))
+    return ["sudo", "-u", "root" if place is None else _user(place[1].st_uid)]
 
 
 def who_may_read(path: Path) -> str:
@@ -243,10 +243,10 @@ def who_may_read(path: Path) -> str:
 
     Where a directory above keeps the path from being examined, the sentence names that directory.
     """
-    found = _nearest(path)
-    if found is None:
+    nearest = _nearest(path)
+    if nearest is None:
         return "run rmqtool as the broker's user"
-    place, status = found
+    place, status = nearest
     user, mode = _user(status.st_uid), stat.filemode(status.st_mode)
     what = "it belongs" if place == path else f"{place} belongs"
     owner = f"{what} to {user}:{_group(status.st_gid)}, {mode}"

@@ -377,8 +377,8 @@ def image_at(path: str | os.PathLike[str]) -> Location:
     place = Location(files, files.absolute(os.fspath(path)))
     status = place.status()
     if status is None or status.kind not in LocalImages.OPENED:
-        found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
-        raise EnvironmentFailureError(f"{place}: {found}; give an image, a file or a block device")
+        said = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
+        raise EnvironmentFailureError(f"{place}: {said}; give an image, a file or a block device")
     return place
 
 

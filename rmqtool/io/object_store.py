@@ -296,8 +296,8 @@ class ObjectStore:
             whole = recursive or files.type_name == _WITHOUT_DIRECTORIES
             infos = self._infos(path, recursive=whole)
             pairs = ((info.path.removeprefix(key).strip("/"), _status(info)) for info in infos)
-            found = {name: status for name, status in pairs if name and status is not None}
-            return found if whole == recursive else _first_level(found)
+            entries = {name: status for name, status in pairs if name and status is not None}
+            return entries if whole == recursive else _first_level(entries)
 
         return self._with_retries(path, "listed", request)
 
@@ -374,9 +374,9 @@ class ObjectStore:
             return self._connection
 
 
-def _first_level(found: dict[str, Status]) -> dict[str, Status]:
-    directories = {name.partition("/")[0]: Status(FileKind.DIRECTORY) for name in found if "/" in name}
-    return {name: status for name, status in found.items() if "/" not in name} | directories
+def _first_level(entries: dict[str, Status]) -> dict[str, Status]:
+    directories = {name.partition("/")[0]: Status(FileKind.DIRECTORY) for name in entries if "/" in name}
+    return {name: status for name, status in entries.items() if "/" not in name} | directories
 
 
 def _status(info: FileInfo) -> Status | None:
@@ -417,8 +417,8 @@ class ObjectWriter(ObjectStore):
 
     def sizes_below(self, path: str) -> dict[str, int]:
         """Return the objects below a name, by the rest of their names, with their sizes in bytes."""
-        found = self.listed(path, recursive=True)
-        return {name: status.size_bytes for name, status in found.items() if status.kind is FileKind.FILE}
+        entries = self.listed(path, recursive=True)
+        return {name: status.size_bytes for name, status in entries.items() if status.kind is FileKind.FILE}
 
     def text(self, path: str) -> bytes:
         """Return the bytes of a small object; none if it does not exist."""
@@ -500,7 +500,7 @@ def _no_new_marker(files: FileSystem, key: str) -> Iterator[None]:
     try:
         first = requests.list_objects_v2(Bucket=bucket, Prefix=marker["Key"], MaxKeys=1)
         yield
-        if not any(one["Key"] == marker["Key"] for one in first.get("Contents", ())):
+        if not any(version["Key"] == marker["Key"] for version in first.get("Contents", ())):
             requests.delete_object(**marker)
     except (BotoCoreError, ClientError) as failure:
         raise OSError(str(failure)) from failure

@@ -84,15 +84,15 @@ class ObjectTree:
 
     def _list(self, top: str) -> None:
         recursive = top.rpartition("/")[0] in self._lists
-        found: dict[str, dict[str, Status]] = {top: {}}
+        lists: dict[str, dict[str, Status]] = {top: {}}
         for below, status in self._store.listed(top, recursive=recursive).items():
             path = f"{top}/{below}"
             if recursive and status.kind is FileKind.DIRECTORY:
-                found.setdefault(path, {})
-            _enter(found, path, status, top)
-        self._lists |= found
-        names = ((directory, name) for directory in found for name in found[directory])
-        row = [f"{one}/{name}" for one, name in names if found[one][name].kind is FileKind.FILE]
+                lists.setdefault(path, {})
+            _enter(lists, path, status, top)
+        self._lists |= lists
+        names = ((directory, name) for directory in lists for name in lists[directory])
+        row = [f"{one}/{name}" for one, name in names if lists[one][name].kind is FileKind.FILE]
         row.sort(key=_in_order)
         self._rows |= {path: (row, number) for number, path in enumerate(row)}
 
@@ -153,9 +153,10 @@ class ObjectFiles:
 
     def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
-        found = self._tree.entries(path) if self._holds(path) else {}
+        entries = self._tree.entries(path) if self._holds(path) else {}
         return [
-            DirectoryEntry(name, found[name]._replace(identity=f"{path}/{name}")) for name in sorted(found)
+            DirectoryEntry(name, entries[name]._replace(identity=f"{path}/{name}"))
+            for name in sorted(entries)
         ]
 
     def open(self, path: str) -> ObjectVersion:
@@ -212,9 +213,9 @@ class ObjectFiles:
     def _look_ahead(self, path: str) -> None:
         """Open the files after one, and begin to fetch each, if the one before it was read, too."""
         before, after = self._tree.neighbours(path, _FILES_AHEAD)
-        for one in after if before in self._wanted else ():
-            if one not in self._opened:
-                self._begun(one).add_done_callback(_begin_to_fetch)
+        for following in after if before in self._wanted else ():
+            if following not in self._opened:
+                self._begun(following).add_done_callback(_begin_to_fetch)
 
     def _first_opened(self, path: str) -> ObjectVersion:
         status = self.status(path)

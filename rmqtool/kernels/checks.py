@@ -257,12 +257,12 @@ def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, coun
 @kernel
 def _has_zeros(buffer: Buffer, start: int, stop: int) -> bool:
     """Whether four zeros follow each other, without a branch: so LLVM makes vector instructions of it."""
-    found = np.uint8(0)
+    zeros = np.uint8(0)
     for i in range(start, stop - 3):
         p = np.uint64(i)
         some = buffer[p] | buffer[p + _1] | buffer[p + _2] | buffer[p + _3]
-        found |= np.uint8(some == 0)
-    return bool(found != 0)
+        zeros |= np.uint8(some == 0)
+    return bool(zeros != 0)
 
 
 @kernel

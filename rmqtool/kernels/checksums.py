@@ -126,11 +126,11 @@ _PAIR = ir.VectorType(_WORD, 2)
 _LOW_WORDS, _HIGH_WORDS = 0x00, 0x11  # which words of two blocks the instruction multiplies
 
 
-def _product(builder: Any, one: Any, other: Any, words: int) -> Any:  # noqa: ANN401 - numba's own objects
+def _product(builder: Any, left: Any, right: Any, words: int) -> Any:  # noqa: ANN401 - numba's own objects
     """Emit the instruction: a word of either block, multiplied without carries into a block."""
     function_type = ir.FunctionType(_PAIR, [_PAIR, _PAIR, _IR_BYTE])
     instruction = cgutils.get_or_insert_function(builder.module, function_type, "llvm.x86.pclmulqdq")
-    return builder.call(instruction, [one, other, ir.Constant(_IR_BYTE, words)])
+    return builder.call(instruction, [left, right, ir.Constant(_IR_BYTE, words)])
 
 
 def _words(builder: Any, block: Any) -> list[Any]:  # noqa: ANN401 - likewise
@@ -138,14 +138,14 @@ def _words(builder: Any, block: Any) -> list[Any]:  # noqa: ANN401 - likewise
 
 
 @intrinsic  # type: ignore[untyped-decorator] # numba has no types
-def _multiply(_context: Any, one: Any, other: Any) -> Any:  # noqa: ANN401 - likewise
+def _multiply(_context: Any, left: Any, right: Any) -> Any:  # noqa: ANN401 - likewise
     """Multiply two words without carries; the product's low and high word."""
-    signature = types.UniTuple(types.uint64, 2)(one, other)
+    signature = types.UniTuple(types.uint64, 2)(left, right)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ANN401 - likewise
         zeros, low = ir.Constant(_PAIR, None), ir.Constant(_LANE, 0)
-        one, other = (builder.insert_element(zeros, argument, low) for argument in arguments)
-        words = _words(builder, _product(builder, one, other, _LOW_WORDS))
+        left, right = (builder.insert_element(zeros, argument, low) for argument in arguments)
+        words = _words(builder, _product(builder, left, right, _LOW_WORDS))
         return context.make_tuple(builder, signature.return_type, words)
 
     return signature, generate

@@ -377,24 +377,24 @@ def encode_columns(
     """
     buffer, rows = batch.buffer, batch.rows
     for i in range(first, len(rows)):
-        row, found = rows[i], batch.values[i]
+        row, values = rows[i], batch.values[i]
         start = row.topic_stop + 2
         stop = start + row.properties_length
-        if not is_intact(buffer, row, found, wanted.numbers[RowFilter.ODD_FLAGS]):
+        if not is_intact(buffer, row, values, wanted.numbers[RowFilter.ODD_FLAGS]):
             return Stopped.ODD, i
-        if wanted.numbers[RowFilter.NO_MEANING] and has_meaning(buffer, row, found):
+        if wanted.numbers[RowFilter.NO_MEANING] and has_meaning(buffer, row, values):
             return Stopped.ODD, i
         is_topic_odd, _ = _look_at(buffer, row.topic_start, row.topic_stop)
         is_odd, has_sign = _look_at(buffer, start, stop)
         if has_sign and not holds_any_checksum(buffer, row):
             return Stopped.ODD, i
-        if found[Property.DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
+        if values[Property.DELAY, 0] >= 0 and is_schedule_topic(buffer, row.topic_start, row.topic_stop):
             return Stopped.ODD, i
         if is_topic_odd and not is_utf8(buffer, row.topic_start, row.topic_stop):
             return Stopped.ODD, i
         if is_odd and not is_utf8(buffer, start, stop):
             return Stopped.ODD, i
-        if not is_wanted(buffer, row, found, wanted):
+        if not is_wanted(buffer, row, values, wanted):
             continue
         count = 0
         if room.takes[Take.PROPERTIES]:
@@ -405,6 +405,6 @@ def encode_columns(
             return Stopped.FULL, i
         n = room.counts[ColumnCount.ROWS]
         _put_numbers(room, n, buffer, row, segment_start)
-        _put_texts(room, n, buffer, row, found, count)
+        _put_texts(room, n, buffer, row, values, count)
         room.counts[ColumnCount.ROWS] = n + 1
     return Stopped.DONE, len(rows)

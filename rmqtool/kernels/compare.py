@@ -42,7 +42,7 @@ def _row_at(values: Int64s, cursor: int, wanted: int) -> int:
 @entry(lambda: empty(np.int64, np.int64, np.bool_, np.int64, np.bool_))
 @kernel
 def match_units(
-    physical_offsets: Int64s, expected: Int64s, seen: Bools, found: Int64s, repeated: Bools
+    physical_offsets: Int64s, expected: Int64s, seen: Bools, matched: Int64s, repeated: Bools
 ) -> None:
     """Find the record of every unit among those of its queue.
 
@@ -51,13 +51,13 @@ def match_units(
         expected: ``(m,)`` of the queue's records, ascending. A record that was dispatched to the same queue
             twice (multi dispatch) is there twice and has one unit: ``end <= maxPhysicOffset`` skips it.
         seen: ``(m,)``, set where a unit was found; all rows of a record at once.
-        found: ``(n,)``, receives the row of the record, `NOWHERE` if there is none.
+        matched: ``(n,)``, receives the row of the record, `NOWHERE` if there is none.
         repeated: ``(n,)``, receives whether an earlier unit had that record.
     """
     cursor = 0
     for i in range(len(physical_offsets)):
         row = _row_at(expected, cursor, physical_offsets[i])
-        found[i] = row
+        matched[i] = row
         repeated[i] = row >= 0 and seen[row]
         if row >= 0:
             cursor = row
@@ -74,7 +74,7 @@ def match_items(
     expected_hashes: Int32s,
     expected: Int64s,
     seen: Bools,
-    found: Int64s,
+    matched: Int64s,
     matches: Buffer,
 ) -> None:
     """Find the entry of every index item; the order within a record does not count.
@@ -85,26 +85,26 @@ def match_items(
         expected_hashes: ``(m,)`` of the entries.
         expected: ``(m,)`` physical offsets of the entries, ascending.
         seen: ``(m,)``, set where an item took the entry.
-        found: ``(n,)``, receives the row of the entry; of the record's first where the hash is another.
+        matched: ``(n,)``, receives the row of the entry; of the record's first where the hash is another.
         matches: ``(n,)``, receives an `ItemMatch`.
     """
     cursor = 0
     for i in range(len(physical_offsets)):
         row = _row_at(expected, cursor, physical_offsets[i])
-        found[i] = row
+        matched[i] = row
         if row < 0:
             matches[i] = ItemMatch.NOWHERE
             continue
         matches[i] = ItemMatch.OTHER_KEY
         while row < len(expected) and expected[row] == physical_offsets[i]:
             if expected_hashes[row] == key_hashes[i]:
-                found[i] = row
+                matched[i] = row
                 matches[i] = ItemMatch.REPEATED if seen[row] else ItemMatch.TAKEN
             if matches[i] == ItemMatch.TAKEN:
                 seen[row] = True
                 break
             row += 1
-        cursor = found[i] if matches[i] == ItemMatch.OTHER_KEY else row + 1
+        cursor = matched[i] if matches[i] == ItemMatch.OTHER_KEY else row + 1
 
 
 @entry(lambda: (*empty(np.int32, np.int32), 0, np.zeros(1, np.int32), *empty(np.bool_)))

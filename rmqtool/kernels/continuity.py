@@ -122,8 +122,8 @@ def find_breaks(
         if kind >= 0:
             totals[kind] += 1
             if filled < len(breaks):
-                one = breaks[filled]
-                one.kind, one.row, one.expected, one.observed = kind, row, expected, offset
+                fault = breaks[filled]
+                fault.kind, fault.row, fault.expected, fault.observed = kind, row, expected, offset
                 filled += 1
     return filled
 
@@ -166,9 +166,9 @@ _NONE = -1
 def _close(number: int, state: Int64s, runs: Rows, filled: int) -> int:
     """Put the run that is open, if one is, among the others."""
     if state[RunState.OPEN]:
-        one = runs[filled]
-        one.queue, one.first, one.stop = number, state[RunState.RUN_FIRST], state[RunState.RUN_STOP]
-        one.place, one.end, one.anew = (
+        run = runs[filled]
+        run.queue, run.first, run.stop = number, state[RunState.RUN_FIRST], state[RunState.RUN_STOP]
+        run.place, run.end, run.anew = (
             state[RunState.RUN_PLACE],
             state[RunState.RUN_END],
             state[RunState.RUN_ANEW],

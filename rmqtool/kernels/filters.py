@@ -121,8 +121,8 @@ def split_properties(buffer: Buffer, start: int, stop: int, parts: Int64s) -> in
 def holds_any_checksum(buffer: Buffer, row: Row) -> bool:
     """Whether the record agrees with its property ``__CRC32#``, if it has one."""
     start = row.topic_stop + 2
-    found = find_property(buffer, start, start + row.properties_length, _CRC_NAME)[0]
-    return found < 0 or _agrees_with_checksum(buffer, row)
+    crc_at = find_property(buffer, start, start + row.properties_length, _CRC_NAME)[0]
+    return crc_at < 0 or _agrees_with_checksum(buffer, row)
 
 
 @kernel

@@ -119,7 +119,7 @@ def _sources_digest() -> str:
 
 
 def _sources(folder: Traversable) -> Iterator[Traversable]:
-    for entry in sorted(folder.iterdir(), key=lambda one: one.name):
+    for entry in sorted(folder.iterdir(), key=lambda path: path.name):
         if entry.name.endswith(".py"):
             yield entry
         elif entry.is_dir():
@@ -310,17 +310,17 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:  # noqa: ANN401 - numba's own
         """Load a kernel for argument types; None if it is not on disk."""
-        found = self._load_overload(sig, target_context)
-        if found is not None:
+        overload = self._load_overload(sig, target_context)
+        if overload is not None:
             COMPILATION.ready += 1
-            return found
+            return overload
         if self._turn is None:  # else it has failed to compile before
             COMPILATION.begin()
             self._turn = _take_turn(self._turn_path)
-        found = self._load_overload(sig, target_context)  # the other process has made it
-        if found is not None:
+        overload = self._load_overload(sig, target_context)  # the other process has made it
+        if overload is not None:
             self._end()
-        return found
+        return overload
 
     def save_overload(self, sig: Any, data: Any) -> None:  # noqa: ANN401 - numba's own
         """Keep a kernel; a full disk costs time at the next start, and must not end this run."""
@@ -374,8 +374,8 @@ def _interrupts_later() -> Iterator[None]:
     finally:
         for number, handler in kept.items():
             signal.signal(number, handler)
-        for one in came:
-            signal.raise_signal(one)
+        for signal_number in came:
+            signal.raise_signal(signal_number)
 
 
 def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:

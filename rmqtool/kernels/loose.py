@@ -116,12 +116,12 @@ def next_magic(buffer: Buffer, at: int, stop: int) -> int:
     of 256 has the first two bytes of a magic.
     """
     while at + _BLOCK < stop:
-        found = np.uint8(0)
+        is_near = np.uint8(0)
         start = np.uint64(at)
         for i in range(_BLOCK):
             p = start + np.uint64(i)
-            found |= np.uint8(buffer[p] == _FIRST) & np.uint8(buffer[p + _ONE] == _SECOND)
-        if found:
+            is_near |= np.uint8(buffer[p] == _FIRST) & np.uint8(buffer[p + _ONE] == _SECOND)
+        if is_near:
             for position in range(at, at + _BLOCK):
                 if _is_magic(buffer, position, stop):
                     return position
@@ -146,29 +146,29 @@ def _host_key(buffer: Buffer, at: int, width: int) -> int:
 
 
 @kernel
-def _read_head(buffer: Buffer, at: int, image_stop: int, found: Row) -> bool:
+def _read_head(buffer: Buffer, at: int, image_stop: int, row: Row) -> bool:
     """Read the fields of a head; return whether it can be that of a record."""
-    found.total_size = read_i32(buffer, at)
-    found.log_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
+    row.total_size = read_i32(buffer, at)
+    row.log_offset = read_i64(buffer, at + PHYSICAL_OFFSET_AT)
     sys_flag = read_i32(buffer, at + SYS_FLAG_AT)
-    if found.total_size < _SMALLEST_RECORD or found.log_offset < 0 or sys_flag & ~_DEFINED_BITS:
+    if row.total_size < _SMALLEST_RECORD or row.log_offset < 0 or sys_flag & ~_DEFINED_BITS:
         return False
     variant = (sys_flag >> VARIANT_SHIFT) & 3
     if at + HEAD_SIZES[variant] > image_stop:
         return False
-    found.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
-    if found.store_timestamp_ms < EARLIEST_MS or found.store_timestamp_ms > LATEST_MS:
+    row.store_timestamp_ms = read_i64(buffer, at + STORE_TIMESTAMP_AT[variant])
+    if row.store_timestamp_ms < EARLIEST_MS or row.store_timestamp_ms > LATEST_MS:
         return False
     born_port = read_i32(buffer, at + BORN_PORT_AT[variant])
     store_port = read_i32(buffer, at + STORE_PORT_AT[variant])
     if born_port < 0 or born_port > _LAST_PORT or store_port < 0 or store_port > _LAST_PORT:
         return False
     body_length = max(read_i32(buffer, at + BODY_LENGTH_AT[variant]), 0)
-    tail = found.total_size - HEAD_SIZES[variant] - body_length
+    tail = row.total_size - HEAD_SIZES[variant] - body_length
     if tail < _SMALLEST_RECORD - HEAD_SIZES[0] or tail > _LARGEST_TAIL:
         return False
     host_at = STORE_HOST_AT[variant]
-    found.host = _host_key(buffer, at + host_at, STORE_PORT_AT[variant] + 4 - host_at)
+    row.host = _host_key(buffer, at + host_at, STORE_PORT_AT[variant] + 4 - host_at)
     return True
 
 
@@ -204,9 +204,9 @@ def _begins(buffer: Buffer, at: int, window_stop: int, log_offset: int) -> bool:
 
 
 @kernel
-def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
+def _what_follows(buffer: Buffer, at: int, window_stop: int, row: Row) -> int:
     """Return marks for the bytes after a record; sets ``blank`` for an end mark."""
-    after = frame_stop(found)
+    after = frame_stop(row)
     if at + 8 > window_stop:  # the image ends
         return FoundMark.ENDS
     if _begins(buffer, at, window_stop, after):
@@ -216,7 +216,7 @@ def _what_follows(buffer: Buffer, at: int, window_stop: int, found: Row) -> int:
     if read_i32(buffer, at + _END_MAGIC_AT) == _END_MAGIC:
         left = read_i32(buffer, at + _END_SIZE_AT)
         if left >= 8:
-            found.blank = left
+            row.blank = left
             return FoundMark.CHAINED
     for i in range(at, min(at + PHYSICAL_OFFSET_AT + 8, window_stop)):
         if buffer[i]:
@@ -287,20 +287,20 @@ def find_loose_records(
             return Outcome.FULL, at, count
         if at + _LARGEST_HEAD > window_stop and window_stop < image_stop:
             return Outcome.NEED, at, count
-        one = found[count]
-        if at + _SMALLEST_RECORD > image_stop or not _read_head(buffer, at, image_stop, one):
+        loose = found[count]
+        if at + _SMALLEST_RECORD > image_stop or not _read_head(buffer, at, image_stop, loose):
             at += 1
             continue
-        one.position, one.blank, one.crc, one.image = base + at, 0, 0, 0
-        one.marks = FoundMark.FRAME
-        after = _stop(at, one)
+        loose.position, loose.blank, loose.crc, loose.image = base + at, 0, 0, 0
+        loose.marks = FoundMark.FRAME
+        after = _stop(at, loose)
         if after <= image_stop:
             if window_stop < min(after + LOOK_BYTES, image_stop):
                 return Outcome.NEED, at, count
             outcome = check_record(buffer, at, window_stop, image_stop, base, 0, rules, 0, rows[0], values[0])
             if outcome == Outcome.RECORD:
-                marks = _examine(buffer, at, base, rows[0], one)
-                one.marks = marks | _what_follows(buffer, after, window_stop, one)
+                marks = _examine(buffer, at, base, rows[0], loose)
+                loose.marks = marks | _what_follows(buffer, after, window_stop, loose)
         count += 1
         at += 1
 

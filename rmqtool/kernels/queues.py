@@ -206,9 +206,9 @@ def multi_dispatch(
             if queue < 0:
                 missing[0], missing[1], missing[2] = name, name_stop, queue_id
                 return DispatchOutcome.NEW_QUEUE, count
-            found = table.rows[queue]
-            if not found.traits & (Trait.UNSAFE | Trait.EXCLUDED | Trait.BATCH):
-                put_unit(units, count, found.canonical, queue_offset, row, tags_code, NO_EXT_UNIT, 1)
+            other = table.rows[queue]
+            if not other.traits & (Trait.UNSAFE | Trait.EXCLUDED | Trait.BATCH):
+                put_unit(units, count, other.canonical, queue_offset, row, tags_code, NO_EXT_UNIT, 1)
                 count += 1
         name, offset = name_stop + 1, offset_stop + 1
     return outcome, count

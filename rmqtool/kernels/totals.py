@@ -152,7 +152,7 @@ class Total(NamedTuple):
             self.bytes + other.bytes,
             min(self.oldest_ms, other.oldest_ms),
             max(self.newest_ms, other.newest_ms),
-            *max((self[4:6], other[4:6]), key=lambda one: (one[0], -one[1])),
+            *max((self[4:6], other[4:6]), key=lambda largest: (largest[0], -largest[1])),
             other.first if other.first > -1 else self.first,
             self.stop if self.stop > -1 else other.stop,
             breaks,
@@ -179,8 +179,8 @@ class QueueTotals:
             row = add_up(batch, row, self.table, self._used, numbers)
             if row == len(batch.rows):
                 return numbers
-            one = batch.rows[row]
-            self._make_room(int(one["topic_stop"]) - int(one["topic_start"]))
+            record = batch.rows[row]
+            self._make_room(int(record["topic_stop"]) - int(record["topic_start"]))
 
     def __iter__(self) -> Iterator[tuple[tuple[str, int], Total]]:
         """Yield topic, as Java decodes it, with queue id, and total; malformed names may come twice."""

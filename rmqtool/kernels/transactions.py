@@ -82,13 +82,13 @@ def _hash(buffer: Buffer, start: int, stop: int) -> int:
 
 @kernel
 def _put(row: Row, values: Int64s, buffer: Buffer, role: int, target: int, out: Rows, count: int) -> int:
-    one = out[count]
-    one.log_offset, one.target, one.queue_id, one.role = row.log_offset, target, row.queue_id, role
-    one.store_timestamp_ms = row.store_timestamp_ms
-    one.unique_key = one.keys = 0
+    put = out[count]
+    put.log_offset, put.target, put.queue_id, put.role = row.log_offset, target, row.queue_id, role
+    put.store_timestamp_ms = row.store_timestamp_ms
+    put.unique_key = put.keys = 0
     if role != Role.OP:
-        one.unique_key = _hash(buffer, *value_of(values, Property.UNIQ_KEY))
-        one.keys = _hash(buffer, *value_of(values, Property.KEYS))
+        put.unique_key = _hash(buffer, *value_of(values, Property.UNIQ_KEY))
+        put.keys = _hash(buffer, *value_of(values, Property.KEYS))
     return count + 1
 
 

@@ -390,7 +390,7 @@ def walk_over_damage(
     Returns:
         Results of ``walk_records``, and the number of gaps.
     """
-    count = found = 0
+    count = gaps_there = 0
     while True:
         outcome, at, walked, mismatches, kept_now = walk_records(
             buffer,
@@ -408,22 +408,27 @@ def walk_over_damage(
         )
         count += walked
         room = window_stop - at
-        if outcome in _NO_DAMAGE or cut or found == len(gaps) or room < rules[Rules.LEAD] + _LARGEST_HEAD:
-            return outcome, at, count, mismatches, kept_now, found
+        if (
+            outcome in _NO_DAMAGE
+            or cut
+            or gaps_there == len(gaps)
+            or room < rules[Rules.LEAD] + _LARGEST_HEAD
+        ):
+            return outcome, at, count, mismatches, kept_now, gaps_there
         size_at = at + rules[Rules.END_SIZE_AT]
         if outcome == Outcome.FILE_END and read_i32(buffer, size_at) == segment_stop - at:
-            return outcome, at, count, mismatches, kept_now, found
+            return outcome, at, count, mismatches, kept_now, gaps_there
         met, after = find_record(
             buffer, at + 1, stop, window_stop, segment_stop, base, rules, rows[count:], values[count:]
         )
         if met not in (Outcome.RECORD, Outcome.FILE_END):
-            return outcome, at, count, mismatches, kept_now, found
-        gap = gaps[found]
+            return outcome, at, count, mismatches, kept_now, gaps_there
+        gap = gaps[gaps_there]
         gap.row, gap.start, gap.stop = count, base + at, base + after
         gap.reason = Outcome.MISMATCH if outcome == Outcome.FILE_END else outcome
         _tell_head(buffer, at, base, rules, gap)
         gap.data_start = min(base + _first_nonzero(buffer, at, after), base + stop)
-        found += 1
+        gaps_there += 1
         at = after
 
 

@@ -418,19 +418,19 @@ class Limit:
         """Return how many to search for, one more than wanted; None is all."""
         return None if self.wanted is None else self.wanted + 1
 
-    def newest(self, found: Sequence[_Found]) -> Sequence[_Found]:
+    def newest(self, hits: Sequence[_Found]) -> Sequence[_Found]:
         """Return the last messages within the limit."""
-        if self.wanted is None or len(found) <= self.wanted:
-            return found
+        if self.wanted is None or len(hits) <= self.wanted:
+            return hits
         self.words = "newest"
-        return found[len(found) - self.wanted :]
+        return hits[len(hits) - self.wanted :]
 
-    def first(self, found: Iterable[_Found]) -> Iterator[_Found]:
+    def first(self, hits: Iterable[_Found]) -> Iterator[_Found]:
         """Yield the first messages within the limit; check whether one more follows."""
         if self.wanted is None:
-            yield from found
+            yield from hits
             return
-        rest = iter(found)
+        rest = iter(hits)
         yield from islice(rest, self.wanted)
         if not self._of_place and next(rest, None) is not None:
             self.words = "first"

@@ -38,11 +38,11 @@ class SoundIndex:
             return None
         remarks = RecordingProgress()
         beside = QueryContext(self.store, QueryRequest(), remarks)
-        found = {offset for offsets in IndexSearch(beside).answers(questions) for offset in offsets}
+        places = {offset for offsets in IndexSearch(beside).answers(questions) for offset in offsets}
         if remarks.warnings:
             self.doubts = remarks.warnings[0].partition(";")[0]
             return None
-        return found
+        return places
 
     def delivered(self, records: Sequence[Record]) -> list[list[Record]] | None:
         """Return the copies of each record that waited, in log order; None if that is unknown."""

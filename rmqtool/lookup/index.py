@@ -271,8 +271,8 @@ class IndexSearch:
 
         topic, stored_ms = search.question.topic, index_file.header.begin_timestamp_ms + item.time_diff * 1000
         queues = queues_of(self._context.store, PathKind.CONSUMEQUEUE, topic)
-        found = (unit_at(queue, item.physical_offset) for queue in queues)
-        unit = next((facts for start, facts in filter(None, found) if start == item.physical_offset), None)
+        units = (unit_at(queue, item.physical_offset) for queue in queues)
+        unit = next((facts for start, facts in filter(None, units) if start == item.physical_offset), None)
         by_unit = "" if unit is None else f", {unit}"
         stored = f"stored about {second_text(stored_ms)}"
         return f"{search.question.key} of {topic}, or a key with its hash: {stored}{by_unit}"
@@ -342,7 +342,7 @@ def item_at(store: Store, physical_offset: int) -> str | None:
         index_file = open_index_file(file, store.settings.index_geometry)
         header, numbers = index_file.header, range(1, index_file.last_item + 1)
         if header.begin_phy_offset <= physical_offset <= header.end_phy_offset:
-            row = bisect_left(numbers, physical_offset, key=lambda one: _place_of(index_file, one))
+            row = bisect_left(numbers, physical_offset, key=lambda number: _place_of(index_file, number))
             item = index_file.item(numbers[row]) if row < len(numbers) else None
             if item is not None and item.physical_offset == physical_offset:
                 time = second_text(header.begin_timestamp_ms + item.time_diff * 1000)
@@ -361,15 +361,15 @@ def broker_hits(context: QueryContext, questions: Sequence[KeyQuestion]) -> list
 
     Java: ``IndexService#queryOffset``, ``DefaultMessageStore#queryMessage`` (4.9.8, 5.3.3), which sorts them.
     """
-    found: list[list[int]] = [[] for _ in questions]
+    every: list[list[int]] = [[] for _ in questions]
     sought = context.limit.sought
     for file in _consulted(context):
-        for question, hits in zip(questions, found, strict=True):
+        for question, hits in zip(questions, every, strict=True):
             walk = _broker_walk(context, question.key_hash, file)
             hits.extend(islice(walk, None if sought is None else sought - len(hits)))
-        if all(len(hits) == sought for hits in found):
+        if all(len(hits) == sought for hits in every):
             break
-    return [sorted(context.limit.newest(hits[::-1])) for hits in found]  # they come in a broker's order
+    return [sorted(context.limit.newest(hits[::-1])) for hits in every]  # they come in a broker's order
 
 
 def _wanted_times(request: QueryRequest) -> tuple[int, int]:

@@ -157,19 +157,19 @@ class QueueConsumer:
         offset leads to it: units of a broker that lost one lie beside their offsets.
         """
         record = record_at(self._log, entry.physical_offset)
-        found = None if record is None else self.place_of(record)
+        own_offset = None if record is None else self.place_of(record)
         if record is None:
             self._explain_absence(entry)
-        elif found is None:
+        elif own_offset is None:
             owner = f"{record.topic}/{record.head.queue_id}"
             self._explain_unfit(entry, f"points to a message of {owner}; the queue is damaged")
-        elif found != entry.queue_offset:
-            self._explain_unfit(entry, f"holds the message of queue offset {found}")
-            if not of_any_offset or self._leads_to(found, entry.physical_offset):
+        elif own_offset != entry.queue_offset:
+            self._explain_unfit(entry, f"holds the message of queue offset {own_offset}")
+            if not of_any_offset or self._leads_to(own_offset, entry.physical_offset):
                 return None
             return record
         else:
-            message = f"{self.name} offset {found} points to log offset {entry.physical_offset}"
+            message = f"{self.name} offset {own_offset} points to log offset {entry.physical_offset}"
             self._explain(Reason.FOUND, message, entry)
             return record
         return None
@@ -220,9 +220,9 @@ class QueueConsumer:
             if (queue.topic, queue.queue_id) != own and not any(
                 name.startswith(LMQ_PREFIX) for name in names
             ):
-                found = unit_at(queue, physical_offset)
+                unit = unit_at(queue, physical_offset)
                 queue.close()
-                if found is not None and found[0] == physical_offset:
+                if unit is not None and unit[0] == physical_offset:
                     return True
         return False
 

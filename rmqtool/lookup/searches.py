@@ -189,10 +189,10 @@ class _TagSearch:
         A code beyond 32 bits is not that of tags but the address of an ext unit, or a time of delivery.
         """
         codes = units.tags_codes
-        found = units.physical_offsets[(codes == self._code) | (codes < -(1 << 31)) | (codes >= 1 << 31)]
+        places = units.physical_offsets[(codes == self._code) | (codes < -(1 << 31)) | (codes >= 1 << 31)]
         self._units += len(codes)
-        self._candidates += len(found)
-        offsets: list[int] = found[::-1].tolist()
+        self._candidates += len(places)
+        offsets: list[int] = places[::-1].tolist()
         return offsets
 
     def finish(self) -> None:

@@ -225,8 +225,8 @@ def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]])
     ]
 
     def harms(outcome: Outcome) -> list[tuple[int, ...]]:
-        found = (by_action.get((outcome.action, outcome.setting)) for by_action in alike)
-        return [_IMPOSSIBLE if one is None else one.harm for one in found]
+        matching = (by_action.get((outcome.action, outcome.setting)) for by_action in alike)
+        return [_IMPOSSIBLE if outcome_alike is None else outcome_alike.harm for outcome_alike in matching]
 
     chosen = min(outcomes, key=lambda one: (max(harms(one)), one.rank))
     if chosen.refused is not None:

@@ -368,13 +368,13 @@ def _changes(prediction: Prediction) -> list[str]:
         prediction.dispatched_by_recovery,
         *([prediction.reput.dispatched] if prediction.reput else ()),
     ]
-    messages = sum(one.messages for one in dispatched if one.units or one.index_entries)
-    found = []
+    messages = sum(replay.messages for replay in dispatched if replay.units or replay.index_entries)
+    changes = []
     if deleted:
-        found.append(f"deletes {counted(deleted, 'file')} of queues and index")
+        changes.append(f"deletes {counted(deleted, 'file')} of queues and index")
     if messages:
-        found.append(f"puts {counted(messages, 'message')} into queues and index again")
-    return found
+        changes.append(f"puts {counted(messages, 'message')} into queues and index again")
+    return changes
 
 
 _SHOWN_BY_FILES = (

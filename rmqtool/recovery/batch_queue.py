@@ -67,8 +67,8 @@ class BatchQueue:
     def absent(self, physical_offsets: Int64s, sizes: Int64s) -> Bools:
         """Return which records have no unit in the files as found, by the range that those cover."""
         first, last = self._covered
-        found: Bools = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
-        return found
+        are_absent: Bools = (physical_offsets < first) | (physical_offsets > last) | (sizes <= 0)
+        return are_absent
 
     def truncate(self, physical_offset: int) -> None:
         """Drop units from ``physical_offset`` on; what was appended since the start lies before it."""

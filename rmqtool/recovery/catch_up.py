@@ -36,7 +36,7 @@ def catch_up(
     done, kept = Dispatched(), 0
     ranges: list[tuple[int, int]] = []  # of known records, in log order
     while log_offset < log_end:
-        segment = next((one for one in segments if one.start <= log_offset < one.stop), None)
+        segment = next((file for file in segments if file.start <= log_offset < file.stop), None)
         if segment is None:
             break
         stop, walk = min(segment.stop, log_end), SegmentWalk(segment, rules)

@@ -86,8 +86,8 @@ class _Log(NamedTuple):
     def of(cls, segments: Sequence[Segment], end: int, records: LogRecords) -> _Log:
         served = {segment.start: segment for segment in reversed(segments) if segment.start < end}
         kept = sorted(served.values(), key=lambda segment: segment.start)
-        starts = np.array([one.start for one in kept], np.int64)
-        stops = np.minimum(np.array([one.stop for one in kept], np.int64), end)
+        starts = np.array([stretch.start for stretch in kept], np.int64)
+        stops = np.minimum(np.array([stretch.stop for stretch in kept], np.int64), end)
         knows_v2 = records.policy.release.records.knows_v2
         return cls(kept, starts, stops, end, shadowed(records.log, segments), knows_v2)
 
@@ -97,7 +97,7 @@ class _Log(NamedTuple):
         It checks neither the lengths of a record nor its PHYSICALOFFSET, one of 4.x not even its magic
         (``MessageDecoder#decode``).
         """
-        segment = next((one for one in self.segments if one.start <= place < one.stop), None)
+        segment = next((file for file in self.segments if file.start <= place < file.stop), None)
         data = b"" if segment is None else segment.read_at(place - segment.start, size, [])
         head = decode_head(data) if len(data) == size else None
         width = TOPIC_LENGTHS.get(head.magic if self.knows_v2 else MAGIC_V1) if head is not None else None
@@ -199,24 +199,24 @@ def indexed(store: Store, loaded: LoadedStore, geometry: Geometry, reached: dict
     """
     kept = {outcome.file for outcome in loaded.index.outcomes}
     put = (NO_ENTRIES, *loaded.index.put_rows)
-    found = [_mixed(one["physical_offset"], one["key_hash"]) for one in put]
+    keys = [_mixed(entries["physical_offset"], entries["key_hash"]) for entries in put]
     for file in store.index_files:
         if file.label not in kept:
             continue
         if file.label not in reached:
             reached[file.label] = _reached(IndexFile(file, geometry))
             file.close()
-        found.append(reached[file.label])
-    return np.concatenate(found)
+        keys.append(reached[file.label])
+    return np.concatenate(keys)
 
 
 def _reached(index: IndexFile) -> Int64s:
     items = list(index.item_columns())
     if not items:
         return _NONE
-    hashes = np.concatenate([one.key_hashes for one in items])
-    previous = np.concatenate([one.previous for one in items])
-    places = np.concatenate([one.physical_offsets for one in items])
+    hashes = np.concatenate([file_items.key_hashes for file_items in items])
+    previous = np.concatenate([file_items.previous for file_items in items])
+    places = np.concatenate([file_items.physical_offsets for file_items in items])
     slots = np.concatenate([slots for _, slots in index.slot_columns()])
     reached = np.zeros(len(hashes), np.bool_)
     reach_items(slots, hashes, previous, np.zeros(len(hashes), np.int32), reached)
@@ -224,7 +224,7 @@ def _reached(index: IndexFile) -> Int64s:
 
 
 def measure(
-    records: LogRecords, loaded: LoadedStore, end: int, found: Int64s | None, hidden: Hidden
+    records: LogRecords, loaded: LoadedStore, end: int, indexed: Int64s | None, hidden: Hidden
 ) -> Delivery:
     """Return the counts of a store after its start.
 
@@ -232,7 +232,7 @@ def measure(
         records: of the log, before the start.
         loaded: the store in the broker's memory after it.
         end: physical offset at which it ends the log.
-        found: items that a query can find, see `indexed`; None where there is to be no index.
+        indexed: items that a query can find, see `indexed`; None where there is to be no index.
         hidden: messages that no walk reaches.
     """
     log = _Log.of(loaded.log, end, records)
@@ -251,7 +251,7 @@ def measure(
         served=sum(count.served for count in counts),
         wrong=sum(count.wrong for count in counts),
         unserved=sum(count.unserved for count in counts) + int(hidden.messages[is_left].sum() + homeless),
-        unindexed=0 if found is None else _unindexed(records, hidden, end, found),
+        unindexed=0 if indexed is None else _unindexed(records, hidden, end, indexed),
         cut=_messages_after(records, end) + int(hidden.messages[hidden.places >= end].sum()),
         expired=sum(count.expired for count in counts),
         read=int(np.isin(read, hidden.places, invert=True).sum()),
@@ -267,9 +267,9 @@ def _messages_after(records: LogRecords, end: int) -> int:
     return int(messages[first].sum() + np.count_nonzero(records.homeless >= end))
 
 
-def _unindexed(records: LogRecords, hidden: Hidden, end: int, found: Int64s) -> int:
+def _unindexed(records: LogRecords, hidden: Hidden, end: int, indexed: Int64s) -> int:
     entries = np.concatenate((records.entries[records.entries["whole"]], hidden.entries))
     entries = entries[~entries["of_tags"] & (entries["physical_offset"] < end)]
     places = entries["physical_offset"]
-    is_found = np.isin(_mixed(places, entries["key_hash"]), found)
+    is_found = np.isin(_mixed(places, entries["key_hash"]), indexed)
     return len(np.setdiff1d(places, places[is_found]))

@@ -222,8 +222,8 @@ class LoadedStore:
         ranges = np.array(sorted(self.log_offsets), np.int64)
         stops = np.maximum.accumulate(ranges[:, 1])  # reput may begin before recovery did
         number = np.searchsorted(ranges[:, 0], log_offsets, "right") - 1
-        found: Bools = (number >= 0) & (log_offsets < stops[number])
-        return found
+        are_dispatched: Bools = (number >= 0) & (log_offsets < stops[number])
+        return are_dispatched
 
     def outcomes(self) -> list[QueueOutcome]:
         """Return the queues in their present state, by topic and queue id."""

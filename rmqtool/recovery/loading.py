@@ -72,7 +72,7 @@ def load_files(
             for name, status in listing.entries(path)
             if not aside or label_of(path / name, base) not in aside
         ),
-        key=lambda one: one[0].name,
+        key=lambda entry: entry[0].name,
     )
     for number, (path, status) in enumerate(entries):
         label, size_bytes = label_of(path, base), status.size_bytes
@@ -141,16 +141,16 @@ def load_compaction(settings: Settings, root: Location, base: Location, predicti
     if not queues:
         return
     log_size, queue_size = _sizes(settings, root, queues)
-    for one in queues:
-        log = load_files((root / one.log,), base, log_size, prediction.made.release)
-        queue = load_files((root / one.queue,), base, queue_size, prediction.made.release)
+    for compacted in queues:
+        log = load_files((root / compacted.log,), base, log_size, prediction.made.release)
+        queue = load_files((root / compacted.queue,), base, queue_size, prediction.made.release)
         wrong = [*log.refusals, *queue.refusals]
         if not wrong:
-            _pair(one, log, queue, prediction)
+            _pair(compacted, log, queue, prediction)
         elif wrong[0].reason == NO_NUMBER:
             prediction.add(refusals=[wrong[0]])
         else:
-            _pass_over(one, f"{wrong[0].file} {wrong[0].reason}", prediction)
+            _pass_over(compacted, f"{wrong[0].file} {wrong[0].reason}", prediction)
         prediction.add(deleted_files=(*log.deleted.values(), *queue.deleted.values()))
 
 
@@ -228,7 +228,9 @@ def _commonest(directories: list[Location]) -> int:
     return sizes.most_common(1)[0][0] if sizes else 0
 
 
-def _pair(one: _CompactedQueue, log: LoadedFiles, queue: LoadedFiles, prediction: PredictionDraft) -> None:
+def _pair(
+    compacted: _CompactedQueue, log: LoadedFiles, queue: LoadedFiles, prediction: PredictionDraft
+) -> None:
     """Cut the log where its queue ends, then compare the names of the files that remain."""
     end = -1
     if queue.segments:
@@ -238,7 +240,7 @@ def _pair(one: _CompactedQueue, log: LoadedFiles, queue: LoadedFiles, prediction
     prediction.add(deleted_files=(file.label for file in log.segments if file not in kept))
     names = {file.label.rpartition("/")[2] for file in queue.segments}
     others = {file.label.rpartition("/")[2] for file in kept}
-    for files, partners, place in ((kept, names, one.queue), (queue.segments, others, one.log)):
+    for files, partners, place in ((kept, names, compacted.queue), (queue.segments, others, compacted.log)):
         for file in files:
             if file.label.rpartition("/")[2] not in partners:
                 prediction.add(refusals=[Refusal(file.label, f"has no file of its name in {place}")])

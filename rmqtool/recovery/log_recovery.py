@@ -313,15 +313,15 @@ def _window(store: Store, root: Location, release: Release) -> StartWindow | Non
 def _queue_end(store: Store, root: Location, reach: int) -> int | None:
     """Return the largest end of any queue; None as soon as one is at or after ``reach``."""
     end = NO_UNITS
-    for kind, queue in sorted(_queues(store, root), key=lambda one: _last_change(one[1]), reverse=True):
+    for kind, queue in sorted(_queues(store, root), key=lambda pair: _last_change(pair[1]), reverse=True):
         segments = queue.segments
         if kind is PathKind.CONSUMEQUEUE:
-            found = UnitQueue(segments, store.settings.consumequeue_file_size).max_physical_offset
+            queue_end = UnitQueue(segments, store.settings.consumequeue_file_size).max_physical_offset
         else:
-            found = BatchQueue(segments, store.settings.batchconsumequeue_file_size).max_physical_offset
-        if found >= reach:
+            queue_end = BatchQueue(segments, store.settings.batchconsumequeue_file_size).max_physical_offset
+        if queue_end >= reach:
             return None
-        end = max(end, found)
+        end = max(end, queue_end)
     return end
 
 

@@ -151,8 +151,8 @@ def records_of(store: Store, release: Release) -> LogRecords:
     account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
     surveyed, reading = account.surveyed, account.reading
     if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
-        found = reading.found
-        return LogRecords.of(store.commitlog, policy.with_batch_topics(found.batch_topics), found)
+        copy = reading.found
+        return LogRecords.of(store.commitlog, policy.with_batch_topics(copy.batch_topics), copy)
     records = LogRecords.read(store.commitlog, policy, surveyed.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
     return records if proven == policy else LogRecords.read(store.commitlog, proven, surveyed.false)
@@ -340,11 +340,11 @@ class _Start:
         if segment is None:
             return
         if self.records is None:
-            found = any(True for _ in records_after(self.log, end))
+            has_more = any(True for _ in records_after(self.log, end))
         else:
-            found = bool((self.records.places >= end).any())
-        cut = cut_at(segment, end, self.release, self.start.switches, found)
-        if self.account is not None and (found or cut.code is not None or self._goes_on(end)):
+            has_more = bool((self.records.places >= end).any())
+        cut = cut_at(segment, end, self.release, self.start.switches, has_more)
+        if self.account is not None and (has_more or cut.code is not None or self._goes_on(end)):
             self.prediction.set(lost=tuple(lost_records(self.account.surveyed, self.loaded, end)))
         self.prediction.set(cut=cut)
         self.prediction.add(deleted_files=(one.label for one in self.log if one.start > end))

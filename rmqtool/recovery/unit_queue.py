@@ -50,7 +50,7 @@ class FileUnits(NamedTuple):
 
     def padded(self, count: int) -> FileUnits:
         """Return them with zeros after them, if they are fewer than ``count``."""
-        return self if len(self.sizes) >= count else FileUnits(*(padded(one, count) for one in self))
+        return self if len(self.sizes) >= count else FileUnits(*(padded(column, count) for column in self))
 
     @property
     def is_record(self) -> Bools:
@@ -178,7 +178,7 @@ class ExtFiles:
 
     def _segment_of(self, offset: int) -> Segment | None:
         """Java: ``MappedFileQueue#findMappedFileByOffset``, which takes the first file for address 0."""
-        start = next((one for one in self._starts if one <= offset < one + self._size), None)
+        start = next((begin for begin in self._starts if begin <= offset < begin + self._size), None)
         if start is None and offset == 0 and self._starts:
             start = self._starts[0]
         return None if start is None else self._segments[start]
@@ -321,7 +321,7 @@ class UnitQueue:
         In a file that begins inside a unit, by its name, a broker finds none of them.
         """
         keys, files = [np.empty(0, np.int64)], [FileUnits(*np.empty((3, 0), np.int64))]
-        for start in (one for one in self._starts if one % UNIT_SIZE == 0):
+        for start in (file_start for file_start in self._starts if file_start % UNIT_SIZE == 0):
             units = self._units(start)
             count = max(self._written(start), 0)
             keys.append(start // UNIT_SIZE + np.arange(count))
@@ -391,8 +391,8 @@ class UnitQueue:
             is_full = count >= self._size // UNIT_SIZE
             end = start + count * UNIT_SIZE
             if count:
-                found = last_address(units.tags_codes[:count])
-                address = address if found == NO_ADDRESS else found
+                newest = last_address(units.tags_codes[:count])
+                address = address if newest == NO_ADDRESS else newest
                 last = int(units.physical_offsets[count - 1] + units.sizes[count - 1])
                 self._state[QueueState.MAX_PHYSICAL_OFFSET] = last
             if not is_full:
@@ -492,9 +492,9 @@ class UnitQueue:
         units = self._units(first)
         offsets = units.physical_offsets[start : self._written(first)]
         if len(offsets) and not (intact and offsets[0] >= log_start):
-            found = search_first_live(offsets, log_start)
-            if found is not None:
-                self._set_minimum(first, units, start + found)
+            first_live = search_first_live(offsets, log_start)
+            if first_live is not None:
+                self._set_minimum(first, units, start + first_live)
 
     def _set_minimum(self, file_start: int, units: FileUnits, number: int) -> None:
         self._min_logic = file_start + number * UNIT_SIZE

@@ -150,9 +150,9 @@ class _Frame:
         top = max(*sums, 1)
         base = [0] * self._period.buckets
         layers = []
-        for number, (one, counts) in enumerate(zip(series, values, strict=True)):
-            topic = "all other topics" if one.topic is None else shown(one.topic)
-            style = "o" if one.topic is None else f"s{number}"
+        for number, (line, counts) in enumerate(zip(series, values, strict=True)):
+            topic = "all other topics" if line.topic is None else shown(line.topic)
+            style = "o" if line.topic is None else f"s{number}"
             layers.append(Layer(style, self._path(base, counts, top), topic, text(sum(counts))))
             base = [low + count for low, count in zip(base, counts, strict=True)]
         return Chart(
@@ -302,16 +302,16 @@ def strip_of(picture: LogPicture, cut: int | None, clock: Clock, hurt: Iterable[
     ranges = sorted(hurt)
     a_row = max(-(-len(files) // _MOST_ROWS), 1)
     named = list(_lines(files, a_row, cut, ranges))
-    pieces = [found for _, found in named]
+    pieces = [strip for _, strip in named]
     room = max(_MOST_BARS // max(len(pieces), 1), _FEWEST_BARS)
-    lines = [_thinned(_laid(found), room) for found in pieces]
+    lines = [_thinned(_laid(strip), room) for strip in pieces]
     scale = max((line[-1].until for line in lines if line and line[0].piece.kind != MISSING), default=1)
     rows = tuple(
         Row(number * ROW_HEIGHT, label, tuple(_bars(line, scale, clock)))
         for number, ((label, _), line) in enumerate(zip(named, lines, strict=True))
     )
-    notable = [piece for found in pieces for piece in found if piece.kind in NOTABLE]
-    met = {piece.kind for found in pieces for piece in found}
+    notable = [piece for strip in pieces for piece in strip if piece.kind in NOTABLE]
+    met = {piece.kind for strip in pieces for piece in strip}
     return Strip(
         height=len(rows) * ROW_HEIGHT,
         rows=rows,
@@ -378,13 +378,13 @@ def _divided(stretch: Stretch, cut: int | None, hurt: Sequence[Range]) -> Iterat
 def _laid(pieces: Sequence[StripPiece]) -> list[Laid]:
     """Lay out pieces one after the other; missing files take no more room than the present ones."""
     there = sum(piece.stop - piece.start for piece in pieces if piece.kind != MISSING)
-    found, at = [], 0
+    laid, at = [], 0
     for piece in pieces:
         length = max(piece.stop - piece.start, 0)
         length = min(length, there) if piece.kind == MISSING and there else length
-        found.append(Laid(at, at + length, piece))
+        laid.append(Laid(at, at + length, piece))
         at += length
-    return found
+    return laid
 
 
 def _thinned(line: Sequence[Laid], room: int) -> Sequence[Laid]:

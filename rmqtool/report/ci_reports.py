@@ -78,11 +78,11 @@ def _failed_suite(store: str, why: str) -> ET.Element:
 
 
 def _cases(verdict: Verdict) -> list[ET.Element]:
-    found: dict[str, list[Finding]] = {}
+    by_code: dict[str, list[Finding]] = {}
     for finding in verdict.report.findings:
-        found.setdefault(finding.code.code, []).append(finding)
-    cases = [_case(findings, verdict) for findings in found.values()]
-    touched = {finding.structure for findings in found.values() for finding in findings}
+        by_code.setdefault(finding.code.code, []).append(finding)
+    cases = [_case(findings, verdict) for findings in by_code.values()]
+    touched = {finding.structure for findings in by_code.values() for finding in findings}
     cases += [
         _new_case(structure, "nothing found") for structure in _examined(verdict) if structure not in touched
     ]

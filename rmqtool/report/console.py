@@ -137,7 +137,7 @@ class Console:
             parts = (
                 [line] if line.startswith(_PASTED) else wrapped(line, width) for line in text.split("\n")
             )
-            self._write("\n".join(part for one in parts for part in one))
+            self._write("\n".join(part for lines in parts for part in lines))
 
     def _write(self, line: str) -> None:
         if self._bar is not None:

@@ -75,9 +75,9 @@ def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
     yield f"{row.structure}: {escape_text(row.message)}"
     if row.structure in _WITH_VALUES:
-        for side, found in (("A", row.a), ("B", row.b)):
-            if found:
-                yield f"  {side} {_values(found, zone)}"
+        for side, values in (("A", row.a), ("B", row.b)):
+            if values:
+                yield f"  {side} {_values(values, zone)}"
 
 
 _NONE = ("No difference", "No verdict, not all of it was read; no difference in the rest")
@@ -97,8 +97,8 @@ def _numbers(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {_NAMES.get(name, name)}" for name, count in counts.items() if count)
 
 
-def _values(found: dict[str, Any], zone: tzinfo | None) -> str:
-    return escape_text(", ".join(f"{name} {_value(name, value, zone)}" for name, value in found.items()))
+def _values(values: dict[str, Any], zone: tzinfo | None) -> str:
+    return escape_text(", ".join(f"{name} {_value(name, value, zone)}" for name, value in values.items()))
 
 
 def _value(name: str, value: object, zone: tzinfo | None) -> object:

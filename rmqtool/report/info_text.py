@@ -55,25 +55,25 @@ def _verdict(summary: StoreSummary) -> str:
     severities = Counter(
         finding.severity for finding in summary.findings if finding.code is not codes.IO_DENIED
     )
-    found = [
+    states = [
         counted(severities[severity], word)
         for severity, word in ((Severity.ERROR, "error"), (Severity.WARNING, "warning"))
         if severities[severity]
     ]
     if codes.CQ_MISSING_MSG.code in summary.findings.counts:
-        found.insert(0, "consume queues are missing")
+        states.insert(0, "consume queues are missing")
     if lost := losses_words(summary.log_losses):
-        found.insert(0, lost)
+        states.insert(0, lost)
     if summary.lock_holder:
-        found.insert(0, "in use by a broker")
+        states.insert(0, "in use by a broker")
     elif summary.abort:
-        found.insert(0, "not stopped cleanly")
+        states.insert(0, "not stopped cleanly")
     if summary.denied:
-        found.insert(0, "some files could not be read")
+        states.insert(0, "some files could not be read")
     elif any(finding.structure in NOT_READ for finding in summary.findings):
-        found.insert(0, "not all of it is read")
-    verdict = ", ".join(found)
-    if not found:
+        states.insert(0, "not all of it is read")
+    verdict = ", ".join(states)
+    if not states:
         stopped = "stopped cleanly, " if summary.kind == PathKind.STORE.value else ""
         verdict = f"{stopped}names and sizes in order, contents not checked"
     return f"{verdict[0].upper()}{verdict[1:]}{before_words(summary)}"
@@ -170,7 +170,7 @@ def _index_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, 
     if summary.log is not None:
         after = summary.log.end - coverage.end_phy_offset
         rest = f", {size_text(abs(after))} {'before' if after > 0 else 'beyond'} the log's end"
-    begin, end = (time_text(one, zone) for one in (coverage.begin_timestamp_ms, coverage.end_timestamp_ms))
+    begin, end = (time_text(ms, zone) for ms in (coverage.begin_timestamp_ms, coverage.end_timestamp_ms))
     return [
         ("index", f"{several(coverage.items, 'item')}, room for {coverage.room:,}"),
         ("index covers", f"physical offset {coverage.begin_phy_offset} to {coverage.end_phy_offset}{rest}"),
@@ -222,8 +222,8 @@ def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str
     for name, setting in document["settings"].items():
         yield {"type": "setting", "name": name} | setting
     for member, kind in _LINES:
-        found = document[member]
-        for value in found if isinstance(found, list) else [found] if found is not None else ():
+        content = document[member]
+        for value in content if isinstance(content, list) else [content] if content is not None else ():
             yield value if kind is None else {"type": kind} | value
 
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis, OffsetEffect
 
 
-def _queue(one: Any) -> str:  # noqa: ANN401 - a count of a queue's messages
-    return f"{escape_text(one.topic)}/{one.queue_id}"
+def _queue(queue: Any) -> str:  # noqa: ANN401 - a count of a queue's messages
+    return f"{escape_text(queue.topic)}/{queue.queue_id}"
 
 
 # --- rebuild
@@ -105,21 +105,23 @@ def _present(report: RebuildReport) -> Iterator[tuple[str, str]]:
         entries = "" if present.index_entries is None else f", {present.index_entries:,} index entries"
         yield "now there", f"{several(present.messages, 'message')}{entries}"
     ranked = sorted(present.fewer_by_queue, key=lambda messages: -messages.messages)
-    yield from capped("fewer", (f"{_queue(one)}: {one.messages:,} fewer than now" for one in ranked), "queue")
+    yield from capped(
+        "fewer", (f"{_queue(change)}: {change.messages:,} fewer than now" for change in ranked), "queue"
+    )
     yield from capped("not compared", map(escape_text, present.unread), "part")
 
 
 def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
     """Yield the records that are in no queue, and why."""
     skipped = (
-        f"{one.skip.length} bytes at {one.skip.log_offset}: {escape_text(one.reason)};"
-        f" {counted(one.records, 'good record')}"
-        for one in report.skipped
+        f"{skip.skip.length} bytes at {skip.skip.log_offset}: {escape_text(skip.reason)};"
+        f" {counted(skip.records, 'good record')}"
+        for skip in report.skipped
     )
     yield from capped("skipped", skipped, "range", more=report.more_skipped.ranges)
     unreachable = (
-        f"{escape_text(one.segment.label)}: {one.reason}; {counted(one.records, 'good record')}"
-        for one in report.unreachable
+        f"{escape_text(segment.segment.label)}: {segment.reason}; {counted(segment.records, 'good record')}"
+        for segment in report.unreachable
     )
     yield from capped("unreachable", unreachable, "file")
     older = (
@@ -129,8 +131,8 @@ def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
     )
     yield from capped("left out", older, "queue")
     late = (
-        f"{_queue(one)}: {one.units:,} messages: the queue holds later ones already"
-        for one in report.skipped_units_by_queue
+        f"{_queue(queue)}: {queue.units:,} messages: the queue holds later ones already"
+        for queue in report.skipped_units_by_queue
     )
     yield from capped("without unit", late, "queue")
     if report.unindexed:
@@ -214,17 +216,17 @@ def _doubtful(report: SalvageReport) -> Iterator[tuple[str, str]]:
 
 def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
     lines = []
-    for one in (queue for queue in report.queues if queue.not_given_back):
-        gone = one.not_given_back - one.placed
+    for losses in (queue for queue in report.queues if queue.not_given_back):
+        gone = losses.not_given_back - losses.placed
         missing = f", {gone:,} with nothing in their place" if gone else ""
-        damaged = f", {one.damaged:,} there but damaged" if one.damaged else ""
-        again = "" if one.orderly else "; it gave queue offsets more than once, so others may move"
-        bounds = f"{one.first_queue_offset:,} to {one.end_queue_offset - 1:,}"
-        runs = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in one.not_recovered)
-        rest = one.not_given_back - sum(b - a + 1 for a, b in one.not_recovered)
+        damaged = f", {losses.damaged:,} there but damaged" if losses.damaged else ""
+        again = "" if losses.orderly else "; it gave queue offsets more than once, so others may move"
+        bounds = f"{losses.first_queue_offset:,} to {losses.end_queue_offset - 1:,}"
+        runs = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in losses.not_recovered)
+        rest = losses.not_given_back - sum(b - a + 1 for a, b in losses.not_recovered)
         which = f"{runs}{f', and {rest:,} more' if rest > 0 else ''}"
         lines.append(
-            f"{_queue(one)}: {one.lost:,} of the messages {bounds}{damaged}{missing}{again}: {which}"
+            f"{_queue(losses)}: {losses.lost:,} of the messages {bounds}{damaged}{missing}{again}: {which}"
         )
     yield from capped("lost", lines, "queue")
     if report.lost.indexed:
@@ -357,7 +359,7 @@ def repair_text(report: RepairReport, text: TextReport) -> None:
 
 
 def _outcome(report: RepairReport) -> str:
-    left = {one.path for one in report.left}
+    left = {part.path for part in report.left}
     if report.outcome != "nothing-to-do" or not left:
         is_damaged = report.findings.exit_status() is ExitStatus.LOG_DAMAGED
         nothing = is_damaged and report.outcome == "nothing-to-do"
@@ -371,8 +373,8 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
 
     for step in report.steps:
         yield _STEPS[step.action], escape_text(f"{step.path}: {step.why}")
-    for one in report.left:
-        yield "left as it is", escape_text(f"{one.path}: {one.why}")
+    for part in report.left:
+        yield "left as it is", escape_text(f"{part.path}: {part.why}")
     yield from log_loss_facts(report.log_losses)
     if report.log_losses is not None and report.log_losses.messages:
         kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"

@@ -194,7 +194,7 @@ def write_csv(stream: TextIO, columns: Iterable[str], objects: Iterable[Mapping[
     """Write objects that have these members, in this order."""
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(columns)
-    writer.writerows([csv_cell(value) for value in one.values()] for one in objects)
+    writer.writerows([csv_cell(value) for value in members.values()] for members in objects)
 
 
 def write_document(

@@ -356,13 +356,13 @@ def _chart_note(picture: LogPicture | None) -> str:
 
 
 def _findings(verdict: Verdict) -> tuple[list[dict[str, Any]], str]:
-    found, room = [], _FINDINGS
+    groups, room = [], _FINDINGS
     for group in groups_of(verdict):
         lines = group.free[: min(_OF_ONE_CODE, room)]
         room -= len(lines)
-        found.append(_finding(group, lines))
+        groups.append(_finding(group, lines))
     follow = verdict.roots.count
-    return found, f"{follow:,} findings follow from these and are not listed" if follow else ""
+    return groups, f"{follow:,} findings follow from these and are not listed" if follow else ""
 
 
 def _finding(group: FindingGroup, lines: Sequence[Finding]) -> dict[str, Any]:

@@ -59,26 +59,26 @@ _SENTENCES = {
 
 def system_text(row: Message, time: Callable[[int], str]) -> str | None:
     """Return the explanation of a message of the broker's own; None for any other. ``time`` formats ms."""
-    found: dict[str, Any] | None = row.explanation
-    if found is None:
+    meaning: dict[str, Any] | None = row.explanation
+    if meaning is None:
         return None
-    words = {name: "?" if value is None else value for name, value in found.items()}
-    words["topic"] = found.get("topic") or "?"
+    words = {name: "?" if value is None else value for name, value in meaning.items()}
+    words["topic"] = meaning.get("topic") or "?"
     words["queue"] = f"{words['topic']}/{words.get('queueId')}"
-    due, hidden = found.get("deliverTimestamp"), found.get("reviveTimestamp")
+    due, hidden = meaning.get("deliverTimestamp"), meaning.get("reviveTimestamp")
     words["due"] = "" if due is None else f", due {time(due)}"
     words["until"] = "" if hidden is None else f", hidden until {time(hidden)}"
-    words["until"] += ", suspended" if found.get("suspended") else ""
-    words["rolled"] = f", rolled: {found['rollLabel']}" if "rollLabel" in found else ""
-    offsets = found.get("queueOffsets", ())
+    words["until"] += ", suspended" if meaning.get("suspended") else ""
+    words["rolled"] = f", rolled: {meaning['rollLabel']}" if "rollLabel" in meaning else ""
+    offsets = meaning.get("queueOffsets", ())
     more = f" and {len(offsets) - _NAMED} more" if len(offsets) > _NAMED else ""
     words["offsets"] = f"{', '.join(map(str, offsets[:_NAMED])) or '?'}{more}"
-    others = found.get("queues", ())
-    words["topics"] = ",".join(one["topic"] for one in others)
+    others = meaning.get("queues", ())
+    words["topics"] = ",".join(queue["topic"] for queue in others)
     words["places"] = ",".join(
-        "?" if one["queueOffset"] is None else str(one["queueOffset"]) for one in others
+        "?" if queue["queueOffset"] is None else str(queue["queueOffset"]) for queue in others
     )
-    kind = "op-of-record" if "physicalOffset" in found else found["kind"]
+    kind = "op-of-record" if "physicalOffset" in meaning else meaning["kind"]
     return escape_text(_SENTENCES[kind].format_map(words))
 
 
@@ -170,11 +170,11 @@ class RowText:
         line = fold(parts, self._width, _INDENT, f"{row.physical_offset:>12}  ")
         return line + "".join(f"\n{'':>{_INDENT}}{text}" for text in more if text)
 
-    def consumption(self, found: Consumption) -> str:
+    def consumption(self, progress: Consumption) -> str:
         """Return lines on a group's progress with a message, below those of the message."""
-        first, *others = (evidence.message for evidence in found.evidence)
-        said = [f"{found.state.words} by {found.group}: {first}", *others]
-        lines = (line for one in said for line in wrapped(escape_text(one), self._room(_INDENT)))
+        first, *others = (evidence.message for evidence in progress.evidence)
+        said = [f"{progress.state.words} by {progress.group}: {first}", *others]
+        lines = (line for sentence in said for line in wrapped(escape_text(sentence), self._room(_INDENT)))
         return "".join(f"{'':>{_INDENT}}{line}\n" for line in lines)
 
     def _inner_message(self, row: rows.InnerMessage) -> str:
@@ -309,7 +309,7 @@ def _facts(reading: Reading, zone: tzinfo | None) -> Iterator[tuple[str, str]]:
     if reading.loader_hash is not None:
         yield "class loader", f"{reading.loader_hash:08x}"
     yield "counter", f"{reading.counter} (low {16 if reading.mac is None else 32} bits)"
-    candidates = [time_text(one, zone) for one in reading.candidates_ms or ()]
+    candidates = [time_text(moment, zone) for moment in reading.candidates_ms or ()]
     if reading.timestamp_ms is not None:
         yield "made", time_text(reading.timestamp_ms, zone)
         for text in candidates:

@@ -112,8 +112,8 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
     by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
     yield "log lost", f"{several(losses.messages, 'message')}: {', '.join(by)}"
-    ranked = sorted(losses.queues, key=lambda one: -one.messages)
-    names = [f"{escape_text(one.topic)}/{one.queue_id} {one.messages:,}" for one in ranked]
+    ranked = sorted(losses.queues, key=lambda queue: -queue.messages)
+    names = [f"{escape_text(queue.topic)}/{queue.queue_id} {queue.messages:,}" for queue in ranked]
     if names:
         yield "of queues", _first(names, _LISTED)
 

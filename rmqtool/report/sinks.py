@@ -94,12 +94,12 @@ class _Objects:
         self._keyed = keyed
 
     def object(self, row: rows.Row, key: str | None, progress: Consumption | None) -> dict[str, JsonValue]:
-        found = row_object(row, self._body, one_cell=self._in_cells)
+        members = row_object(row, self._body, one_cell=self._in_cells)
         if self._keyed:
-            found[_QUERY_KEY] = key
+            members[_QUERY_KEY] = key
         if self._judged:
-            found |= _consumption_members(progress)
-        return found
+            members |= _consumption_members(progress)
+        return members
 
     def columns(self, kind: type[rows.Row]) -> list[str]:
         more = [_QUERY_KEY] if self._keyed else []
@@ -226,10 +226,10 @@ class _CsvSink(RowSink):
         if kind is not self._kind:
             self._left_out[row.type] = self._left_out.get(row.type, 0) + 1
             return
-        found = self._objects.object(row, key, progress)
-        body = found.pop(_BODY, None)  # is fit for a cell as it is
+        members = self._objects.object(row, key, progress)
+        body = members.pop(_BODY, None)  # is fit for a cell as it is
         self._writer.writerow(
-            [body if name == _BODY else csv_cell(found.get(name)) for name in self._columns]
+            [body if name == _BODY else csv_cell(members.get(name)) for name in self._columns]
         )
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:

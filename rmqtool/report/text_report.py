@@ -190,7 +190,7 @@ class TextReport:
             slack = [width - low for width, low in zip(widths, least, strict=True)]
             if not any(slack):
                 return None
-            place = max(range(len(widths)), key=lambda one: (slack[one] > 0) * widths[one])
+            place = max(range(len(widths)), key=lambda number: (slack[number] > 0) * widths[number])
             widths[place] -= 1
             excess -= 1
         return widths

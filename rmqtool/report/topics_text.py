@@ -116,7 +116,7 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     known = [row.lag for row in rows if row.lag is not None]
     lag = sum(known) if known else "not known"
     text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
-    totals = sorted(reader_totals(rows).items(), key=lambda one: -one[1]["lag"])
+    totals = sorted(reader_totals(rows).items(), key=lambda entry: -entry[1]["lag"])
     if len(totals) > 1:
         readers = [(escape_text(name), *map(str, [*total.values()][:3])) for name, total in totals]
         columns = ("reader", "queues", "lag", "out of range")

@@ -127,10 +127,10 @@ def _damage(verdict: Verdict) -> str:
     if ahead:
         offsets = several(ahead, "consumer offset lies", "consumer offsets lie")
         said += f"{', but' if not status else ';'} {offsets} beyond the end of a queue"
-    found = dict.fromkeys(
+    damaged = dict.fromkeys(
         finding.file or "" for finding in report.findings if finding.code is codes.CF_FORGETS
     )
-    files = [file for file in found if file not in ONLY_SHOWN]
+    files = [file for file in damaged if file not in ONLY_SHOWN]
     if files and not status and not verdict.predictions:
         said += f", but the next start forgets what {' and '.join(map(basename, files))} held"
     return f"{said}, settings in doubt" if codes.ST_DOUBT.code in report.findings.counts else said
@@ -152,8 +152,8 @@ def log_losses(verdict: Verdict) -> int:
 
 def _known_losses(verdict: Verdict) -> LogLosses | None:
     known = (verdict.report.log_losses, *(prediction.log_losses for prediction in verdict.predictions))
-    losses = [one for one in known if one is not None]
-    return max(losses, key=lambda one: (one.messages, one.before), default=None)
+    losses = [known_losses for known_losses in known if known_losses is not None]
+    return max(losses, key=lambda known_losses: (known_losses.messages, known_losses.before), default=None)
 
 
 def _starts(verdict: Verdict) -> Iterator[str]:
@@ -173,8 +173,8 @@ def _starts(verdict: Verdict) -> Iterator[str]:
         else:
             start = _start(outcome, predictions, lost=bool(log_losses(verdict))) + more
             start += f" and {harm}" if harm else ""
-        found = verdict.report.findings.counts if predictions[0].starts else {}
-        yield start + "".join(words for code, words in _TIMED.items() if code in found)
+        counts = verdict.report.findings.counts if predictions[0].starts else {}
+        yield start + "".join(words for code, words in _TIMED.items() if code in counts)
     if codes.NS_SKIPPED.code in verdict.report.findings.counts:
         yield "the next start cannot be predicted"
 
@@ -214,7 +214,7 @@ def _harm(verdict: Verdict, predictions: Sequence[Prediction]) -> str:
     ]:
         passed = predictions[0].not_served
         over = f"pulls pass over up to {passed:,} more" if passed else ""
-        return ", and ".join(one for one in (harm_words(start), over) if one)
+        return ", and ".join(words for words in (harm_words(start), over) if words)
     most = max(
         prediction.not_served
         + sum(queue.missing for queue in prediction.queues if not queue.topic.startswith(LMQ_PREFIX))
@@ -334,7 +334,9 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "part", escape_text(verdict.part)
     if report.interrupted is not None:
         yield "interrupted", f"{report.interrupted}; the findings below are those until then"
-    for assumption in dict.fromkeys(one for prediction in verdict.predictions for one in prediction.assumes):
+    for assumption in dict.fromkeys(
+        words for prediction in verdict.predictions for words in prediction.assumes
+    ):
         yield "assumes", escape_text(assumption)
     if report.limits and not names_limits(report):
         yield "not examined", escape_text("; ".join(report.limits))

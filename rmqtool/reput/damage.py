@@ -237,7 +237,7 @@ def skip_tasks(plan: ReputPlan, result: ReputResult, edge: FoundEdge) -> list[li
     """Return the tasks for all skipped bytes, in log order."""
     skips = _skips(plan, result)
     before = [skips[0], *skips] if skips else []
-    return [_tasks(plan, skip, one, edge.stale_from) for skip, one in zip(skips, before, strict=False)]
+    return [_tasks(plan, skip, runs, edge.stale_from) for skip, runs in zip(skips, before, strict=False)]
 
 
 def _inspect(tasks: list[InspectTask], engine: Engine) -> dict[int, GapContents]:

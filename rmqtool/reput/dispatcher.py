@@ -218,8 +218,8 @@ class DispatchJob(ReadJob[R]):
 def with_batch_topics_of(policy: DispatchPolicy, results: Sequence[Any]) -> DispatchPolicy | None:
     """Return the policy with batch queues for the topics that splits show to have them; None if none do."""
     unknown = frozenset[str]().union(*(getattr(result, "batch_topics", ()) for result in results))
-    found = policy.with_batch_topics(unknown)
-    return None if found == policy else found
+    proven = policy.with_batch_topics(unknown)
+    return None if proven == policy else proven
 
 
 @dataclass(kw_only=True)

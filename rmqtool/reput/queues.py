@@ -282,7 +282,7 @@ def _names(blocks: Sequence[Block], numbers: Int64s, keys: Rows) -> list[bytes]:
     for queues in np.split(order, np.flatnonzero(np.diff(numbers[order])) + 1):
         first = min(starts[queue] for queue in queues.tolist())
         last = max(stops[queue] for queue in queues.tolist())
-        found = blocks[int(numbers[queues[0]])].read("names", first, last - first).tobytes()
+        text = blocks[int(numbers[queues[0]])].read("names", first, last - first).tobytes()
         for queue in queues.tolist():
-            names[queue] = found[starts[queue] - first : stops[queue] - first]
+            names[queue] = text[starts[queue] - first : stops[queue] - first]
     return names

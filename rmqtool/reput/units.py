@@ -147,11 +147,11 @@ def read_rows(blocks: Sequence[Block], column: str, runs: Rows) -> Array:
         runs: ``(n,)`` of ``PLACED_RUN``.
     """
     if (runs["block"][1:] > runs["block"][:-1]).all():  # those of one queue lie far apart
-        found, start = np.empty(int(runs["count"].sum()), dtype_of(column)), 0
+        values, start = np.empty(int(runs["count"].sum()), dtype_of(column)), 0
         for number, first, count in runs[["block", "first_row", "count"]].tolist():
-            blocks[number].rows(column, first, count).read_into(found[start : start + count])
+            blocks[number].rows(column, first, count).read_into(values[start : start + count])
             start += count
-        return found
+        return values
     order = np.lexsort((runs["first_row"], runs["block"]))
     block, first, count = runs["block"][order], runs["first_row"][order], runs["count"][order]
     stops = np.cumsum(count)
@@ -230,13 +230,13 @@ def left_out_units(
     plans: Sequence[QueuePlan], blocks: Sequence[Block], file_size: int
 ) -> dict[tuple[str, int], int]:
     """Return how many units the append rule skips, by topic and queue id."""
-    found = {}
+    left_out = {}
     doubtful = [plan for plan in plans if plan.batch or not plan.joined]
     for plan, pieces in by_queue(doubtful, blocks):
         rows = _joined([_raw_units(plan, piece) for piece in pieces])
         if count := len(_kept(plan, rows, file_size).left_out):
-            found[plan.topic, plan.queue_id] = count
-    return found
+            left_out[plan.topic, plan.queue_id] = count
+    return left_out
 
 
 def no_units() -> KeptUnits:

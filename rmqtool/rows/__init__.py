@@ -63,9 +63,9 @@ else:
         if name not in __all__:
             raise AttributeError(f"module 'rmqtool.rows' has no attribute {name!r}")
         derived = import_module("rmqtool.rows.derived")
-        found = _OF_A_LOG | derived.OtherRow if name == "Row" else getattr(derived, name)
-        globals()[name] = found
-        return found
+        row_class = _OF_A_LOG | derived.OtherRow if name == "Row" else getattr(derived, name)
+        globals()[name] = row_class
+        return row_class
 
 
 @dataclass(frozen=True, slots=True)

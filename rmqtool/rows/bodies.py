@@ -129,12 +129,12 @@ class BodyError(ValueError):
     """A body that cannot be unpacked; the message says why."""
 
 
-def decompressed(found: Iterable[rows.Row], progress: Progress) -> Iterator[rows.Row]:
+def decompressed(every: Iterable[rows.Row], progress: Progress) -> Iterator[rows.Row]:
     """Yield rows, bodies of messages unpacked; ``body_length`` stays that of the log.
 
     A body that cannot be unpacked stays as it is, with a warning.
     """
-    for row in found:
+    for row in every:
         if not isinstance(row, rows.Message):
             yield row
             continue
@@ -211,17 +211,17 @@ _UNPACKERS: dict[int, Callable[[bytes, int], bytes]] = {
 }
 
 
-def with_inner_messages(found: Iterable[rows.Row], wanted: MessageFilter) -> Iterator[rows.Row]:
+def with_inner_messages(every: Iterable[rows.Row], wanted: MessageFilter) -> Iterator[rows.Row]:
     """Yield rows, after every batch those of its messages that are wanted; bodies must be as stored.
 
     A batch is left out if neither it nor one of its messages has the wanted tag and key. A missing library
     for decompression raises UsageError.
     """
-    for row in found:
+    for row in every:
         if not isinstance(row, rows.Message) or not row.sys_flag & INNER_BATCH_FLAG:
             yield row
             continue
-        inner = [one for one in inner_rows(row) if _is_shown(one, wanted)]
+        inner = [inner_row for inner_row in inner_rows(row) if _is_shown(inner_row, wanted)]
         if inner or wanted.admits_names(row.properties):
             yield row
             yield from inner

@@ -164,7 +164,7 @@ def within(ranges: Ranges | None, start: int, stop: int) -> Ranges:
         return ((start, stop),)
     first = bisect_right(ranges, start, key=itemgetter(1))
     last = bisect_left(ranges, stop, key=itemgetter(0))
-    return tuple((max(start, one), min(stop, two)) for one, two in ranges[first:last])
+    return tuple((max(start, one), min(stop, end)) for one, end in ranges[first:last])
 
 
 class _RowSink:
@@ -279,8 +279,8 @@ def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int)
     end = segment.stop if job.end is None else min(segment.stop, job.end)
     for start, stop in within(job.ranges, log_offset, max(log_offset, end)):
         tasks = [
-            SplitTask(job, Split(segment, one, two), start if one == start else None)
-            for one, two in pairwise([*range(start, stop, job.split_bytes), stop])
+            SplitTask(job, Split(segment, begin, end_of_split), start if begin == start else None)
+            for begin, end_of_split in pairwise([*range(start, stop, job.split_bytes), stop])
         ]
         none = Split(segment, start, start)
         last = ReadSplit(none, start, next_log_offset=start, closed=start == segment.start)
@@ -304,13 +304,13 @@ def before_segment(job: LogJob, number: int) -> tuple[list[rows.Row], int | None
         gap = edge.missing_before(number)
         is_named = gap is not None and segment.start > job.begin
         return [make.row(gap)] if gap is not None and is_named else [], segment.start
-    found: list[rows.Row] = []
+    lead: list[rows.Row] = []
     for event in ChainWalk(number, edge).run(job.begin, job.end):
         if not isinstance(event, Record) or job.messages.admits(event):
-            found.append(make.row(event))
+            lead.append(make.row(event))
         if isinstance(event, Record):
-            return found, event.frame_stop
-    return found, None
+            return lead, event.frame_stop
+    return lead, None
 
 
 def after_segment(job: LogJob, last: ReadSplit) -> list[rows.Row]:

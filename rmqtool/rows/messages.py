@@ -130,7 +130,7 @@ class MessageFilter:
         if self.queue_id not in {None, queue_id}:
             return False
         return self.topic is None or (
-            topic is not None and any(fnmatchcase(topic, one) for one in self.topics)
+            topic is not None and any(fnmatchcase(topic, glob) for glob in self.topics)
         )
 
 
@@ -349,49 +349,49 @@ def _pop(record: Record) -> Explanation | None:
     ``sp`` of a check point, 5.5.0+, is whether it is suspended.
     """
     read = _POP.get(record.properties.get("TAGS", ""))
-    found = None if read is None else json_body(record)
-    return None if read is None or found is None else read(found)
+    body = None if read is None else json_body(record)
+    return None if read is None or body is None else read(body)
 
 
 def json_body(record: Record) -> dict[str, object] | None:
     """Return the object in a body; None if it holds none."""
     try:
-        found = json.loads(record.body)
+        document = json.loads(record.body)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return document if isinstance(document, dict) else None
 
 
-def _popped(found: dict[str, object]) -> Explanation:
+def _popped(body: dict[str, object]) -> Explanation:
     return {
-        "group": _text(found.get("c")),
-        "topic": _text(found.get("t")),
-        "queueId": java_long(found.get("q")),
+        "group": _text(body.get("c")),
+        "topic": _text(body.get("t")),
+        "queueId": java_long(body.get("q")),
     }
 
 
-def _check_point(found: dict[str, object]) -> Explanation:
-    suspended = {"suspended": found["sp"]} if isinstance(found.get("sp"), bool) else {}
-    popped, invisible = java_long(found.get("pt")), java_long(found.get("it"))
+def _check_point(body: dict[str, object]) -> Explanation:
+    suspended = {"suspended": body["sp"]} if isinstance(body.get("sp"), bool) else {}
+    popped, invisible = java_long(body.get("pt")), java_long(body.get("it"))
     due = None if popped is None or invisible is None else wrap_long(popped + invisible)
     return {
         "kind": "pop-check-point",
-        **_popped(found),
-        "queueOffset": java_long(found.get("so")),
-        "count": java_long(found.get("n")),
+        **_popped(body),
+        "queueOffset": java_long(body.get("so")),
+        "count": java_long(body.get("n")),
         "reviveTimestamp": due,
         **suspended,
     }
 
 
-def _acknowledged(found: dict[str, object]) -> Explanation:
-    return {"kind": "pop-ack", **_popped(found), "queueOffsets": acknowledged_offsets(found)}
+def _acknowledged(body: dict[str, object]) -> Explanation:
+    return {"kind": "pop-ack", **_popped(body), "queueOffsets": acknowledged_offsets(body)}
 
 
-def acknowledged_offsets(found: dict[str, object]) -> list[int]:
+def acknowledged_offsets(body: dict[str, object]) -> list[int]:
     """Return the queue offsets in an acknowledgement of pop: one, or many."""
-    many = found.get("aol")
-    offsets = map(java_long, many if isinstance(many, list) else [found.get("ao")])
+    many = body.get("aol")
+    offsets = map(java_long, many if isinstance(many, list) else [body.get("ao")])
     return [offset for offset in offsets if offset is not None]
 
 
@@ -410,7 +410,7 @@ def _multi_dispatch(properties: dict[str, str]) -> Explanation:
     names = properties["INNER_MULTI_DISPATCH"].split(",")
     offsets = properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(",")[: len(names)]
     pairs = zip_longest(names, map(parse_long, offsets))
-    return {"kind": "multi-dispatch", "queues": [_queue(one, two) for one, two in pairs]}
+    return {"kind": "multi-dispatch", "queues": [_queue(name, offset) for name, offset in pairs]}
 
 
 def _queue(name: str, offset: int | None) -> Explanation:

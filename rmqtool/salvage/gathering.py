@@ -71,7 +71,8 @@ def merge(
             won, aside = Disputes(whole, good, differing, taken, of_copies, logs).settle()
             taken |= won
             conflicts += (
-                Found(one.start, one.length, one.source, "conflict", chosen_by=one.chosen_by) for one in aside
+                Found(record.start, record.length, record.source, "conflict", chosen_by=record.chosen_by)
+                for record in aside
             )
         merged = joined(merged, good, taken)
     return merged, tuple(conflicts)
@@ -130,9 +131,9 @@ class BesideUnits:
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
         """Take those of a queue."""
-        for one in absent:
-            if one.cause == "consumed":
-                self.consumed[queue] = one
+        for group in absent:
+            if group.cause == "consumed":
+                self.consumed[queue] = group
 
     def indexed(self, places: Iterable[int]) -> None:
         """Take those that only the index knows."""
@@ -307,7 +308,7 @@ class LogCopies:
             or says("forceVerifyPropCRC")
             or 2 * copy.sound_crcs > len(copy.records),
             dup_info=says("duplicationEnable")
-            or (bool(samples) and all("DUP_INFO" in one for one, _ in samples)),
+            or (bool(samples) and all("DUP_INFO" in properties for properties, _ in samples)),
             store_host=next((host for _, host in samples if len(host) == len(_LOOPBACK)), _LOOPBACK),
             largest=min(int(settings["maxMessageSize"].value or _LARGEST_FILLER), _LARGEST_FILLER),
         )

@@ -70,8 +70,8 @@ class KeptRanges:
     def room(self, start: int, stop: int) -> int:
         """Return the size of the longest record that fits into the free bytes between two places."""
         starts, stops, usable = self._free
-        one, two = np.searchsorted(stops, start, "right"), np.searchsorted(starts, stop)
-        return int(usable[one:two].max(initial=0))
+        low, high = np.searchsorted(stops, start, "right"), np.searchsorted(starts, stop)
+        return int(usable[low:high].max(initial=0))
 
     @cached_property
     def _free(self) -> tuple[Int64s, Int64s, Int64s]:

@@ -72,51 +72,51 @@ class Waiting:
 
     def __init__(self, wanted: list[Wanted], rooms: list[int]) -> None:
         self._rooms = np.array(rooms, np.int64)
-        ranks = max((len(one.sizes) for one in wanted), default=0)
+        ranks = max((len(want.sizes) for want in wanted), default=0)
         self._due = np.zeros((ranks, len(rooms)), np.int64)
-        for one in wanted:
-            if one.last >= 0:
-                self._due[:, one.last] += one.left * np.array(one.sizes)
-        self._coming = sorted(wanted, key=lambda one: (one.first, one.number), reverse=True)
+        for want in wanted:
+            if want.last >= 0:
+                self._due[:, want.last] += want.left * np.array(want.sizes)
+        self._coming = sorted(wanted, key=lambda want: (want.first, want.number), reverse=True)
         self._open: list[tuple[int, int, Wanted]] = []
         self._missed: dict[int, int] = {}
 
     def at(self, piece: int) -> list[Wanted]:
         """Return those that may be in a piece, the most urgent first; a queue's in their order."""
         while self._coming and self._coming[-1].first <= piece:
-            one = self._coming.pop()
-            heappush(self._open, (one.last, one.number, one))
+            want = self._coming.pop()
+            heappush(self._open, (want.last, want.number, want))
         while self._open and self._open[0][0] < piece:
             self._miss(heappop(self._open)[2])
         self._open = [entry for entry in self._open if entry[2].left]
         self._open.sort(key=lambda entry: entry[:2])
         ready = [entry[2] for entry in self._open]
         # A lone record with a damaged queue id invents such losses: real ones come first.
-        return sorted(ready, key=lambda one: one.lost.from_start)
+        return sorted(ready, key=lambda want: want.lost.from_start)
 
     def fits(self, piece: int, rank: int) -> bool:
         """Return whether tombstones of a size, by its number, leave room for all that must go nearby."""
-        stop = max((one.last for one in self.at(piece)), default=-1) + 1
+        stop = max((want.last for want in self.at(piece)), default=-1) + 1
         if not stop:
             return True
         due, rooms = self._due[rank, piece:stop], self._rooms[piece:stop]
         return bool((np.cumsum(due) <= np.cumsum(rooms)).all())
 
-    def take(self, one: Wanted, count: int) -> None:
+    def take(self, want: Wanted, count: int) -> None:
         """Note that some have a place."""
-        one.done += count
-        self._due[:, one.last] -= count * np.array(one.sizes)
+        want.done += count
+        self._due[:, want.last] -= count * np.array(want.sizes)
 
     def without_place(self) -> dict[int, int]:
         """Return how many of each lost have no tombstone."""
-        for one in [*self._coming, *(entry[2] for entry in self._open)]:
-            self._miss(one)
+        for want in [*self._coming, *(entry[2] for entry in self._open)]:
+            self._miss(want)
         self._coming, self._open = [], []
         return self._missed
 
-    def _miss(self, one: Wanted) -> None:
-        if one.left:
-            self._missed[one.number] = one.lost.count if one.batch else one.left
+    def _miss(self, want: Wanted) -> None:
+        if want.left:
+            self._missed[want.number] = want.lost.count if want.batch else want.left
 
 
 CONTENTS = (tombstone_content, short_content, bare_content)
@@ -215,7 +215,7 @@ class HoleFiller:
             queue.take(wanted, count)
             left -= size * count
         at, made = piece.start, []
-        for _, part in sorted(chosen, key=lambda one: (one[0].start, one[0].number)):
+        for _, part in sorted(chosen, key=lambda entry: (entry[0].start, entry[0].number)):
             made.append(replace(part, start=at))
             at += part.length
         return self._padded(piece, made, at)

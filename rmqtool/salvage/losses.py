@@ -107,10 +107,10 @@ class LossFinder:
         units, records = judged.copy.units, judged.copy.records
         cause = judged.cause[judged.record_of[chain.rows]]
         bounds = [0, *sorted(chain.resets), len(chain.rows)]
-        for number, (one, two) in enumerate(itertools.pairwise(bounds)):
-            rows = chain.rows[one:two]
-            damaged = rows[np.isin(cause[one:two], DAMAGED_CAUSES)]
-            good = rows[cause[one:two] == Cause.NONE]
+        for number, (begin, end) in enumerate(itertools.pairwise(bounds)):
+            rows = chain.rows[begin:end]
+            damaged = rows[np.isin(cause[begin:end], DAMAGED_CAUSES)]
+            good = rows[cause[begin:end] == Cause.NONE]
             last = number == len(bounds) - 2
             known = {pin.queue_offset: pin for pin in pins} if last else {}
             known |= {pin.queue_offset: pin for pin in self._damaged(damaged)}
@@ -187,7 +187,7 @@ class LossFinder:
 
         By queue and queue offset; none that another copy of the log has.
         """
-        log, found = self.judged.copy.log, defaultdict[tuple[str, int], dict[int, Pin]](dict)
+        log, pins = self.judged.copy.log, defaultdict[tuple[str, int], dict[int, Pin]](dict)
         for at, stop in self.judged.copy.between():
             start = at
             while start < stop and (record := record_at(log, start)) is not None:
@@ -198,9 +198,9 @@ class LossFinder:
                 is_free = bool(self._are_free(np.array([start]), np.array([size]))[0])
                 if is_free and kind not in (TRANSACTION_PREPARED, TRANSACTION_ROLLBACK):
                     pin = Pin(head.queue_offset, 1, start, size, None, Cause.PROPERTIES.name.lower())
-                    found[record.topic, head.queue_id].setdefault(head.queue_offset, pin)
+                    pins[record.topic, head.queue_id].setdefault(head.queue_offset, pin)
                 start += size
-        return found
+        return pins
 
     def _is_there(self, absent: Absent) -> bool:
         """Return whether a record that is not recovered, and no hole, is where messages were."""
@@ -221,8 +221,8 @@ class LossFinder:
 
     def _room(self, start: int, stop: int) -> int:
         """Return the bytes between two places that no record that is recovered takes, and no end mark."""
-        one, two = np.searchsorted(self._starts, [start, stop])
-        taken = int(self._taken[two] - self._taken[one]) + self.judged.blank_bytes(start, stop)
+        low, high = np.searchsorted(self._starts, [start, stop])
+        taken = int(self._taken[high] - self._taken[low]) + self.judged.blank_bytes(start, stop)
         return stop - start - taken
 
 
@@ -282,8 +282,8 @@ def salvaged_queues(
         lost_of[loss.topic, loss.queue_id].append(loss)
     units, records = copy.units, copy.records
     kept = judged.kept[judged.record_of]
-    found = by_queue(units, len(copy.queues), kept)
-    for number, (key, rows) in enumerate(zip(copy.queues, found, strict=True)):
+    by_number = by_queue(units, len(copy.queues), kept)
+    for number, (key, rows) in enumerate(zip(copy.queues, by_number, strict=True)):
         missing = lost_of.pop(key, [])
         if len(rows) or missing:
             times = records["store_timestamp_ms"][judged.record_of[rows]]
@@ -316,12 +316,12 @@ def _queue(
 ) -> SalvagedQueue:
     firsts = [int(starts.min())] if len(starts) else []
     lasts = [int(stops.max())] if len(starts) else []
-    found = _distinct(starts, stops)
+    distinct = _distinct(starts, stops)
     return SalvagedQueue(
         *key,
         first_queue_offset=min(firsts + [loss.queue_offset for loss in lost]),
         end_queue_offset=max(lasts + [loss.queue_offset + loss.count for loss in lost]),
-        found=found,
+        found=distinct,
         lost=sum(loss.count for loss in lost if not loss.is_there),
         damaged=sum(loss.count for loss in lost if loss.is_there),
         placed=sum(loss.count for loss in lost if loss.placed),

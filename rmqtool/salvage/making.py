@@ -81,7 +81,7 @@ def short_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[P
 def bare_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Properties, str]:
     """Return the least that a tombstone must carry: it takes no more room than any message of its topic."""
     properties, _ = tombstone_content(topic, queue_id, store_timestamp_ms)
-    needed = tuple(one for one in properties if one[0] != LOST_PROPERTY and one[1] != LOST_TAG)
+    needed = tuple(pair for pair in properties if pair[0] != LOST_PROPERTY and pair[1] != LOST_TAG)
     return needed, _NO_OFFSET if topic == OP_TOPIC else ""
 
 
@@ -159,12 +159,7 @@ def record_crc(record: bytes) -> bytes:
 def encode_filler(form: RecordForm, part: Part) -> bytes:
     """Return a filler."""
     return encode_record(
-        form,
-        part,
-        at=part.start,
-        size=part.length,
-        queue_offset=0,
-        sys_flag=message.TRANSACTION_ROLLBACK,
+        form, part, at=part.start, size=part.length, queue_offset=0, sys_flag=message.TRANSACTION_ROLLBACK
     )
 
 
@@ -177,15 +172,15 @@ def encode_tombstones(form: RecordForm, part: Part) -> bytes:
     """Return the tombstones of a part, one after the other."""
     size = part.length // part.records
     first = part.queue_offset or 0
-    one = encode_record(form, part, at=part.start, size=size, queue_offset=first)
+    tombstone = encode_record(form, part, at=part.start, size=size, queue_offset=first)
     if part.records == 1:
-        return one
+        return tombstone
     if form.appends_crc:
         return b"".join(
             encode_record(form, part, at=part.start + size * number, size=size, queue_offset=first + number)
             for number in range(part.records)
         )
-    many = bytearray(one * part.records)
+    many = bytearray(tombstone * part.records)
     places = struct.Struct(">qq")
     at = message.HEAD_OFFSETS[0]["queueOffset"]
     for number in range(part.records):

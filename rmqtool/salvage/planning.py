@@ -167,18 +167,18 @@ class Planner:
 
     def _crowded(self, ranges: KeptRanges) -> list[int]:
         """Return a record beside each hole too short for anything, and those that cross a file's end."""
-        least, found = smallest_filler(self.draft.form), []
+        least, crowded = smallest_filler(self.draft.form), []
         rows = ranges.records
         first, last = frame_starts(rows) - ranges.start, frame_stops(rows) - 1 - ranges.start
         crossing = first // self.draft.file_size != last // self.draft.file_size
-        found += [int(at) for at in rows["log_offset"][crossing]]
+        crowded += [int(at) for at in rows["log_offset"][crossing]]
         for piece in ranges.pieces(ranges.end):
             short = piece.stop - piece.start
             if not piece.to_end and short < least:
-                found.append(self._belied(ranges, piece))
+                crowded.append(self._belied(ranges, piece))
             elif piece.to_end and short < 8 and piece.stop < ranges.end:
-                found.append(int(rows["log_offset"][np.searchsorted(rows["log_offset"], piece.start) - 1]))
-        return found
+                crowded.append(int(rows["log_offset"][np.searchsorted(rows["log_offset"], piece.start) - 1]))
+        return crowded
 
     def _belied(self, ranges: KeptRanges, piece: FreeRange) -> int:
         """Return the record after such a hole, or that before it if a unit proves the other alone."""
@@ -203,10 +203,10 @@ class Planner:
         stops = frame_stops(rows)
         joined = (frame_starts(rows)[1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
         cuts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(rows)]])
-        for one, two in itertools.pairwise(cuts):
-            at = int(rows["log_offset"][one])
-            length, source = int(stops[two - 1]) - at, int(rows["source"][one])
-            yield Part(PartKind.RECORDS, at, length, source=source, records=int(two - one))
+        for begin, end in itertools.pairwise(cuts):
+            at = int(rows["log_offset"][begin])
+            length, source = int(stops[end - 1]) - at, int(rows["source"][begin])
+            yield Part(PartKind.RECORDS, at, length, source=source, records=int(end - begin))
 
     def _blanks(self, ranges: KeptRanges) -> Iterator[Part]:
         for at in ranges.blanks:

@@ -68,7 +68,7 @@ def _built(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type of the plan
         return (
             None
             if value is None
-            else _built(next(one for one in get_args(kind) if one is not type(None)), value)
+            else _built(next(member for member in get_args(kind) if member is not type(None)), value)
         )
     if is_dataclass(kind) and isinstance(kind, type):
         hints = get_type_hints(kind)
@@ -78,8 +78,8 @@ def _built(kind: Any, value: Any) -> Any:  # noqa: ANN401 - any type of the plan
     if get_origin(kind) is tuple:
         inner = get_args(kind)
         if inner[-1] is Ellipsis:
-            return tuple(_built(inner[0], one) for one in value)
-        return tuple(_built(one, part) for one, part in zip(inner, value, strict=True))
+            return tuple(_built(inner[0], item) for item in value)
+        return tuple(_built(item_kind, part) for item_kind, part in zip(inner, value, strict=True))
     return _plain(kind, value)
 
 
@@ -215,8 +215,8 @@ def _best(diagnosis: ConfigDiagnosis) -> ConfigChoice | None:
 
 def mended_files(store: Store) -> frozenset[str]:
     """Return the damaged settings of which the result has the best that is left."""
-    diagnosis = (one for one in diagnose(store) if not one.is_sound and not one.denied)
-    return frozenset(one.file for one in diagnosis if _best(one) is not None)
+    unsound = (diagnosis for diagnosis in diagnose(store) if not diagnosis.is_sound and not diagnosis.denied)
+    return frozenset(diagnosis.file for diagnosis in unsound if _best(diagnosis) is not None)
 
 
 def _parsed(path: Location) -> tuple[bytes | None, str | None]:

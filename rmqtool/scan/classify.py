@@ -80,15 +80,15 @@ def first_stale_record(segments: Sequence[Segment], last: int) -> int | None:
 
 def copied_records(segment: Segment, log_offset: int) -> frozenset[int]:
     """Return the physical offsets that copies of older records claim, from the first copy on."""
-    window, position, found = Window(segment), log_offset - segment.start, set()
+    window, position, offsets = Window(segment), log_offset - segment.start, set()
     while position < segment.size_bytes:
         window.focus(position)
         record = check_record(window, position, LENIENT, base=segment.start).record
         if record is None:
             break
-        found.add(record.head.physical_offset)
+        offsets.add(record.head.physical_offset)
         position = record.frame_stop - segment.start
-    return frozenset(found)
+    return frozenset(offsets)
 
 
 def _is_copy(record: Record, segments: Sequence[Segment]) -> bool:
@@ -123,9 +123,9 @@ def start_before(segment: Segment, data_end: int) -> int:
     for back in _LOOK_BACK_BYTES:
         if back >= data_end:
             break
-        found = find_true(window, data_end - back, segment.start, data_end)
-        if found is not None:
-            return found
+        place = find_true(window, data_end - back, segment.start, data_end)
+        if place is not None:
+            return place
     return 0
 
 

@@ -50,11 +50,11 @@ class SplitGaps(SplitRead, Generic[F]):
 class GapSink(ABC, Generic[F]):
     """Base of sinks that list gaps, and find something in the records."""
 
-    def __init__(self, split: Split, found: F) -> None:
-        self._read = SplitGaps(split, None, found=found)
+    def __init__(self, split: Split, taken: F) -> None:
+        self._read = SplitGaps(split, None, found=taken)
 
     @abstractmethod
-    def take(self, batch: MessageBatch, found: F) -> None:
+    def take(self, batch: MessageBatch, taken: F) -> None:
         """Add the records to the results."""
 
     def batch(self, batch: MessageBatch) -> None:
@@ -179,12 +179,12 @@ class Candidates(GapSink[list[int]]):
         self._unique = np.array(prefilter.unique_hashes or (), np.int64)
         self._log_offsets = np.empty(_BATCH, np.int64)
 
-    def take(self, batch: MessageBatch, found: list[int]) -> None:
+    def take(self, batch: MessageBatch, taken: list[int]) -> None:
         """Add the messages that stay."""
         if len(batch.rows) > len(self._log_offsets):
             self._log_offsets = np.empty(len(batch.rows), np.int64)
         count = self._find(batch, self._fields, self._keys, self._unique, self._log_offsets)
-        found += self._log_offsets[:count].tolist()
+        taken += self._log_offsets[:count].tolist()
 
 
 def _fields_of(prefilter: Prefilter) -> Int64s:

@@ -76,9 +76,9 @@ class HiddenRecords:
             row = rows[foreign[0]]
             body, length = batch.base + int(row["body_start"]), max(int(row["body_length"]), 0)
             is_proven = partial(self._proves, body, length, int(row["body_crc"]))
-            found = self.below(int(frames[foreign[0]]), int(stops[0]), body + length, is_proven)
-            if found is not None:
-                return int(foreign[0]), found
+            hidden = self.below(int(frames[foreign[0]]), int(stops[0]), body + length, is_proven)
+            if hidden is not None:
+                return int(foreign[0]), hidden
             foreign, stops = foreign[1:], stops[1:]
         return None
 
@@ -104,10 +104,10 @@ class HiddenRecords:
         known_from, known_to, _ = self._searched
         if not known_from <= start <= known_to or (stop > known_to and self._searched[2] is None):
             ahead = max(stop, start + _AHEAD_BYTES)
-            found = self.find(start, ahead)
-            self._searched = start, ahead if found is None else found, found
-        found = self._searched[2]
-        return found if found is not None and start <= found < stop else None
+            record_at = self.find(start, ahead)
+            self._searched = start, ahead if record_at is None else record_at, record_at
+        record_at = self._searched[2]
+        return record_at if record_at is not None and start <= record_at < stop else None
 
     def find(self, start: int, stop: int) -> int | None:
         """Return where the first intact record or end mark begins in a range."""
@@ -208,12 +208,12 @@ class GapWalk:
             if hiding is None:
                 yield batch
                 continue
-            row, found = hiding
+            row, place = hiding
             self.outcome, self.log_offset = Outcome.FOREIGN, int(frame_starts(batch.rows)[row])
             gaps = batch.gaps[batch.gaps["row"] <= row]
             if row or len(gaps):
                 yield batch.only(slice(row))._replace(gaps=gaps)
-            return found
+            return place
         self.outcome, self.log_offset = self._walk.outcome, self._walk.log_offset
         return None
 

@@ -131,8 +131,8 @@ class Record:
         offsets = [*map(parse_long, self.properties.get("INNER_MULTI_QUEUE_OFFSET", "").split(","))]
         ids = (0 if name.startswith(LMQ_PREFIX) else self.head.queue_id for name in names)
         places = zip(names, ids, offsets, strict=False)
-        found = [(name, number, offset) for name, number, offset in places if name and offset is not None]
-        return found if len(names) == len(offsets) else []
+        whole = [(name, number, offset) for name, number, offset in places if name and offset is not None]
+        return whole if len(names) == len(offsets) else []
 
     def change(self, against: Collection[str]) -> str:
         """Return what shows that the properties changed after the record was stored; empty if nothing does.
@@ -390,8 +390,8 @@ def find_true(window: Window, position: int, base: int, stop: int | None = None)
 
 def _places(chunk: bytes, magic: int, magic_at: int, span: int) -> Iterator[int]:
     """Yield where frames or marks can begin that have a magic ``magic_at`` bytes later."""
-    found = occurrences(chunk, magic.to_bytes(_MAGIC_BYTES, "big", signed=True))
-    return (at - magic_at for at in found if 0 <= at - magic_at < span)
+    places = occurrences(chunk, magic.to_bytes(_MAGIC_BYTES, "big", signed=True))
+    return (at - magic_at for at in places if 0 <= at - magic_at < span)
 
 
 def occurrences(data: bytes, wanted: bytes) -> Iterator[int]:
@@ -428,8 +428,8 @@ def holds_record(segment: Segment) -> bool:
     if check_record(window, 0, LENIENT, base=base).record is not None:
         return True
     window = Window(segment)
-    found = find_true(window, max(0, window.skip_zeros(0) - window.framing.most_zeros), base)
-    return found is not None and check_record(window, found, LENIENT, base=base).record is not None
+    place = find_true(window, max(0, window.skip_zeros(0) - window.framing.most_zeros), base)
+    return place is not None and check_record(window, place, LENIENT, base=base).record is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,13 +60,13 @@ def _warn_of_another_python(spark: SparkSession) -> None:
     if context is None:  # of Spark Connect: the server plans
         return
     name = str(context.pythonExec)
-    found = shutil.which(name)
-    if found is not None and Path(found).absolute().parent == Path(sys.executable).absolute().parent:
+    program = shutil.which(name)
+    if program is not None and Path(program).absolute().parent == Path(sys.executable).absolute().parent:
         return
-    reason = _lack(found, context.environment) if found else "there is none"
+    reason = _lack(program, context.environment) if program else "there is none"
     if reason:
         warnings.warn(
-            f"Spark plans reads of stores with {found or name}, which is not this Python and lacks rmqtool"
+            f"Spark plans reads of stores with {program or name}, which is not this Python and lacks rmqtool"
             f" ({reason}): set PYSPARK_PYTHON={sys.executable} in the environment before the session starts",
             RuntimeWarning,
             stacklevel=3,

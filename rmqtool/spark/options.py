@@ -93,8 +93,8 @@ class ReadOptions:
 
     def between(self, begin: int | None, end: int | None) -> ReadOptions:
         """Return the options with further bounds of physical offsets."""
-        starts = [one for one in (self.from_offset, begin) if one is not None]
-        stops = [one for one in (self.to_offset, end) if one is not None]
+        starts = [bound for bound in (self.from_offset, begin) if bound is not None]
+        stops = [bound for bound in (self.to_offset, end) if bound is not None]
         return replace(self, from_offset=max(starts, default=None), to_offset=min(stops, default=None))
 
 
@@ -111,7 +111,7 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
     return ReadOptions(
         paths,
         table=word_of("table", texts.get("table", Table.MESSAGES).lower(), Table),
-        columns=None if columns is None else tuple(one.strip() for one in columns.split(",")),
+        columns=None if columns is None else tuple(column.strip() for column in columns.split(",")),
         mode=word_of("mode", texts.get("mode", Mode.PERMISSIVE).upper(), Mode),
         messages=messages,
         from_offset=_number(texts, "fromOffset", least=0),
@@ -119,7 +119,9 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
         bodies=None if body == "binary" else word_of("body", body, TextBodies),
         decompress=_truth(texts, "decompress"),
         broker_conf=texts.get("brokerConf"),
-        properties=tuple(one.strip() for one in texts.get("property", "").split(";") if one.strip()),
+        properties=tuple(
+            setting.strip() for setting in texts.get("property", "").split(";") if setting.strip()
+        ),
         broker_version=texts.get("brokerVersion"),
         timezone=texts.get("timezone"),
         split_bytes=_number(texts, "splitBytes", least=1) or TASK_BYTES,
@@ -173,7 +175,7 @@ def _truth(texts: Mapping[str, str], name: str) -> bool:
 
 def unknown_column(name: str, names: Iterable[str]) -> UsageError:
     """Return the error for an unknown column."""
-    found = list(names)
-    close = get_close_matches(name, found, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(found)}"
+    known = list(names)
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
     return UsageError(f"there is no column {name!r} here; {hint}")

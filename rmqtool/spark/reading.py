@@ -98,13 +98,13 @@ def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask
     newest = edge.segments[: max(edge.last, 0) + 1]
     settled = {str(segment.path) for segment in newest[:-1]}
     settled |= {str(segment.path) for segment in newest[-1:] if any(segment.read_at(FIRST_PAGE, FIRST_PAGE))}
-    found = []
+    loosened = []
     for task in tasks:
         proofs = {path: proof.loosened() for path, proof in task.proofs.items()}
         for path in proofs.keys() - settled:
             proofs[path] = proofs[path]._replace(first_page=None)
-        found.append(task._replace(proofs=proofs))
-    return found
+        loosened.append(task._replace(proofs=proofs))
+    return loosened
 
 
 def log_job_of(store: Store, options: ReadOptions, choice: ColumnChoice) -> ColumnJob:
@@ -139,8 +139,8 @@ def _request_of(options: ReadOptions) -> DumpRequest:
 
 def _queue_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
     request = _request_of(options)
-    found = (queue for queue in store.queues() if request.messages.admits_queue(queue.topic, queue.queue_id))
-    for queues in together(found, lambda queue: queue.files.size_bytes, options.split_bytes):
+    asked = (queue for queue in store.queues() if request.messages.admits_queue(queue.topic, queue.queue_id))
+    for queues in together(asked, lambda queue: queue.files.size_bytes, options.split_bytes):
         yield partial(queue_rows, tuple(queues), request)
 
 
@@ -314,21 +314,21 @@ class PartitionReader:
         """
         try:
             task = part.task.unpacked()
-            found = self._fast_failing(task()) if self.options.mode is Mode.FAILFAST else task()
+            every = self._fast_failing(task()) if self.options.mode is Mode.FAILFAST else task()
             if isinstance(task, LogTask) and self.options.table is Table.MESSAGES:
-                yield from self._messages(filled(found, task.job.choice), part.store, task.job.choice)
+                yield from self._messages(filled(every, task.job.choice), part.store, task.job.choice)
             else:
-                yield from self._rows(found, part.store)
+                yield from self._rows(every, part.store)
         except EnvironmentFailureError as failure:
             raise EnvironmentFailureError(f"executor {socket.gethostname()}: {failure}") from failure
         except SourceUnreachableError as failure:
             raise unreached(failure) from failure
 
     def _messages(
-        self, found: Iterable[rows.Row], store: str, choice: ColumnChoice
+        self, every: Iterable[rows.Row], store: str, choice: ColumnChoice
     ) -> Iterator[pa.RecordBatch]:
         batches, shape = Batches(choice), shape_of(self.options)
-        for columns in found:
+        for columns in every:
             if not isinstance(columns, rows.Columns):
                 continue
             for remark in columns.remarks:
@@ -349,20 +349,20 @@ class PartitionReader:
             masks[0] = pc.and_(masks[0], mask)
         return batch.filter(masks[0]) if masks else batch
 
-    def _rows(self, found: Iterable[rows.Row | SegmentFact], store: str) -> Iterator[pa.RecordBatch]:
+    def _rows(self, every: Iterable[rows.Row | SegmentFact], store: str) -> Iterator[pa.RecordBatch]:
         kind = _ROW_KINDS.get(self.options.table)
         if kind is None:  # of messages, which have columns instead
-            for _ in found:
+            for _ in every:
                 pass
             return
-        objects = _objects(found, kind, store)
+        objects = _objects(every, kind, store)
         while some := list(islice(objects, _ROWS)):
             yield row_batch(some, self.names, self.target)
 
-    def _fast_failing(self, found: Iterable[Any]) -> Iterator[Any]:
+    def _fast_failing(self, every: Iterable[Any]) -> Iterator[Any]:
         """Yield rows; raise `EnvironmentFailureError` at the first damage or damaged message."""
         damage_by_code: dict[str, rows.Damage] = {}
-        for row in found:
+        for row in every:
             if isinstance(row, rows.Damage):
                 damage_by_code[row.code.code] = row
                 if row.severity is Severity.ERROR:
@@ -372,8 +372,8 @@ class PartitionReader:
             yield row
 
 
-def _objects(found: Iterable[Any], kind: type[Any], store: str) -> Iterator[dict[str, Any]]:
-    for row in found:
+def _objects(every: Iterable[Any], kind: type[Any], store: str) -> Iterator[dict[str, Any]]:
+    for row in every:
         if not isinstance(row, kind):
             continue
         value = {**json_object(row), STORE: store}

@@ -124,12 +124,12 @@ class Shape:
     def own_names(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return our names of columns, as Spark ignores their case; `UsageError` for an unknown one."""
         own = {name.lower(): name for name in self.kinds}
-        found = []
+        asked = []
         for name in names:
             if name.lower() not in own:
                 raise unknown_column(name, self.kinds)
-            found.append(own[name.lower()])
-        return tuple(found)
+            asked.append(own[name.lower()])
+        return tuple(asked)
 
     def checked_names(self, schema: Any) -> tuple[str, ...]:  # noqa: ANN401 - a StructType of Spark
         """Return our names of a schema's columns; `UsageError` if one is unknown or of another type."""
@@ -256,35 +256,39 @@ def narrowed(options: ReadOptions, shape: Shape, filters: Iterable[Any]) -> tupl
     Return also those that Spark must apply.
     """
     left, rest = Narrowed(options), []
-    for one in filters:
-        found = _applied(left, shape, one)
-        if found is None:
-            rest.append(one)
+    for condition in filters:
+        applied = _applied(left, shape, condition)
+        if applied is None:
+            rest.append(condition)
             continue
-        left, is_whole = found
+        left, is_whole = applied
         if not is_whole:
-            rest.append(one)
+            rest.append(condition)
     return left, rest
 
 
-def _applied(left: Narrowed, shape: Shape, one: Any) -> tuple[Narrowed, bool] | None:  # noqa: ANN401
+def _applied(left: Narrowed, shape: Shape, condition: Any) -> tuple[Narrowed, bool] | None:  # noqa: ANN401
     """Return what a filter leaves, and whether all of that matches; None if the filter is not known."""
-    kind, path = type(one).__name__, tuple(getattr(one, "attribute", ()))
+    kind, path = type(condition).__name__, tuple(getattr(condition, "attribute", ()))
     if path == (STORE,) and kind in {"EqualTo", "In"}:
-        return replace(left, stores=_both(left.stores, _values(one))), True
+        return replace(left, stores=_both(left.stores, _values(condition))), True
     column = shape.columns.get(path[0]) if len(path) == 1 else None
     if column is None:
         return None
     if kind == "IsNotNull":
         return None if column.may_lack else (left, True)
     if path == ("topic",) and kind in {"EqualTo", "In"}:
-        return _of_topics(left, _both(left.topics, _values(one))), True
+        return _of_topics(left, _both(left.topics, _values(condition))), True
     bound = _BOUNDS.get(path[0])
-    return None if bound is None or kind not in _RANGES or one.value is None else bound(left, kind, one.value)
+    return (
+        None
+        if bound is None or kind not in _RANGES or condition.value is None
+        else bound(left, kind, condition.value)
+    )
 
 
-def _values(one: Any) -> frozenset[str]:  # noqa: ANN401
-    values = one.value if type(one).__name__ == "In" else (one.value,)
+def _values(condition: Any) -> frozenset[str]:  # noqa: ANN401
+    values = condition.value if type(condition).__name__ == "In" else (condition.value,)
     return frozenset(value for value in values if value is not None)  # nothing is equal to null
 
 

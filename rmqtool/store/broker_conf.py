@@ -336,20 +336,20 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
     value.
     """
     single = dict(_name_and_value(text) for text in properties)
-    given, found = GivenSettings(), {}
+    given, in_file = GivenSettings(), {}
     if broker_conf is not None:
-        found = read_broker_conf(broker_conf)
+        in_file = read_broker_conf(broker_conf)
         given.conf = broker_conf
         given.unknown_names = tuple(
-            f"{broker_conf}: no broker reads {name}{_near(name)}" for name in found if not _is_known(name)
+            f"{broker_conf}: no broker reads {name}{_near(name)}" for name in in_file if not _is_known(name)
         )
-        for name, text in found.items():
+        for name, text in in_file.items():
             if name in DEFINITIONS and name not in single and not _is_ignored(name, text):
                 given[name] = _read(name, text, CONF_NOTE)
     for name, text in single.items():
         if name in DEFINITIONS:
             given[name] = _read(name, text.strip(), OPTION_NOTE)
-    if (controlled := {**found, **single}.get(_CONTROLLED)) is not None:
+    if (controlled := {**in_file, **single}.get(_CONTROLLED)) is not None:
         given.is_controlled = controlled.strip().lower() == "true"
     return given
 

@@ -106,8 +106,8 @@ class ConfigSource:
 
     def document(self, name: str) -> object:
         """Return a document; None without one. May raise `ConfigFileError`."""
-        found = self.load(name)
-        return None if found is None else found.document
+        loaded = self.load(name)
+        return None if loaded is None else loaded.document
 
     def why_denied(self, name: str) -> str | None:
         """Return why a document, or the ``.bak`` in its place, may not be read; None if it may."""

@@ -134,11 +134,11 @@ def _between(oldest: str, newest: str, reason: str) -> _Writers:
 
 def places_since(root: Location) -> tuple[str, str] | None:
     """Return the newest release of which a place exists, and the place; None if 4.x makes all of them."""
-    found = []
+    signs = []
     for place in PLACES:
         if _number(place.since) >= _number(OLDEST_5):
-            found += [(place.since, path.relative_to(root)) for path in place.found_in(root)]
-    return newest_sign(*found)
+            signs += [(place.since, path.relative_to(root)) for path in place.found_in(root)]
+    return newest_sign(*signs)
 
 
 def newest_sign(*signs: tuple[str, str] | None) -> tuple[str, str] | None:

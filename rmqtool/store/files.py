@@ -141,12 +141,12 @@ class StoreFiles:
             return [] if root is None else [(store_file(root.paths[0], self.base), None)]
         listed = {path.name: path for path in root.paths[0].matching("*.json*") if path.is_regular()}
         names = dict.fromkeys(name.removesuffix(BACKUP) for name in listed if is_config_name(name))
-        found = []
+        pairs = []
         for name in names:
-            paths = [listed[one] for one in (name, name + BACKUP) if one in listed]
+            paths = [listed[file_name] for file_name in (name, name + BACKUP) if file_name in listed]
             files = [store_file(path, self.base) for path in paths]
-            found.append((files[0], files[1] if len(files) > 1 else None))
-        return found
+            pairs.append((files[0], files[1] if len(files) > 1 else None))
+        return pairs
 
     def topics(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> list[str]:
         """Return the names of topic directories, sorted."""
@@ -277,6 +277,6 @@ def single_file_queue(path: Location, base: Location) -> FileQueue:
 def _size_of(path: Location) -> int:
     status = path.status()
     if status is None or status.kind is not FileKind.FILE:
-        found = "no longer exists" if status is None else f"is {status.kind}, not a regular file"
-        raise EnvironmentFailureError(f"{path}: {found}")
+        said = "no longer exists" if status is None else f"is {status.kind}, not a regular file"
+        raise EnvironmentFailureError(f"{path}: {said}")
     return status.size_bytes

@@ -193,14 +193,14 @@ class _Probe:
             return
         needle = ITEM.physicalOffset.build(self.end_phy)
         overlap = len(needle) - 1
-        found = 0
+        candidates = 0
         for start in range(HEADER_SIZE, self.size_bytes, _WINDOW):
             data = self.file.read_at(start, _WINDOW + overlap, [])
             at = data.find(needle)
             while at >= 0:
                 yield self._slots_if_newest_at(self._cell_of(start + at))
-                found += 1
-                if found == _MAX_CANDIDATES:
+                candidates += 1
+                if candidates == _MAX_CANDIDATES:
                     return
                 at = data.find(needle, at + 1)
 

@@ -76,8 +76,8 @@ def infer_file_size(queues: Sequence[Sequence[tuple[int, int]]], unit_size: int 
     for files in queues:
         for _, size in files:
             sizes[size] = sizes.get(size, 0) + 1
-        for (one, _), (two, _) in pairwise(files):
-            distances[two - one] = distances.get(two - one, 0) + 1
+        for (one, _), (following, _) in pairwise(files):
+            distances[following - one] = distances.get(following - one, 0) + 1
     candidates = {*_most_frequent(sizes), *_most_frequent(distances)}
     fitting = [size for size in candidates if 0 < size <= _LARGEST_SIZE and size % unit_size == 0]
 
@@ -223,15 +223,15 @@ class SettingsInference:
     def _with_owner(self, files: FileQueue, kind: PathKind) -> list[_Owned]:
         """Return the files of a queue; for the first few, whether they belong to the log."""
         log = self._log
-        found: list[_Owned] = []
+        owned: list[_Owned] = []
         for number, file in enumerate(files):
             is_own = None
             if kind is PathKind.CONSUMEQUEUE and number < _EXAMINED_FILES:
                 with suppress(EnvironmentFailureError):
                     is_own = is_of_queue(file, log)
                 file.close()
-            found.append((file, is_own))
-        return found
+            owned.append((file, is_own))
+        return owned
 
     def division(self, _name: str, given: Mapping[str, Setting]) -> _Found:
         """Infer both numbers of the index files at once; a given one decides the other.
@@ -321,10 +321,10 @@ class SettingsInference:
 
     def index_zone(self, name: str, _given: Mapping[str, Setting]) -> _Found:
         """Infer the time zone of the index files' names."""
-        found = infer_index_zone(self._index_files)
-        if found is None:
+        zone = infer_index_zone(self._index_files)
+        if zone is None:
             return (Setting(name, None, Origin.DEFAULT, "this machine's zone"),)
-        return _inferred(name, str(found), "names of the index files against their begin times")
+        return _inferred(name, str(zone), "names of the index files against their begin times")
 
     def broker_version(self, _name: str, _given: Mapping[str, Setting]) -> _Found:
         """Infer the release that wrote the store last."""

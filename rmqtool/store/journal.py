@@ -197,7 +197,7 @@ class Draft:
         self._times.setdefault(parent, around.modified_ns)
         if node is not None and node.is_directory:
             self._times.setdefault(path, node.modified_ns)
-        if any(one.device != self._root.device for one in (around, node or around)):
+        if any(place.device != self._root.device for place in (around, node or around)):
             raise RefusedError(f"{path}: lies on another file system than the store; nothing was changed")
 
     def _make_parents(self, base: str, path: str) -> None:
@@ -214,7 +214,7 @@ def journals(disk: Disk) -> list[str]:
 
 def read_journal(disk: Disk, name: str) -> Journal:
     """Read a journal; `RefusedError` if it is not one, or neither the root's owner's nor the caller's."""
-    for path in (name, *(f"{name}/{one}" for one in (_FILE, STAGED, ASIDE, KEPT))):
+    for path in (name, *(f"{name}/{folder}" for folder in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
         if node is None:
             raise _refusal(name, f"is not the journal of a repair: {path} is missing")
@@ -316,7 +316,7 @@ def sweep(disk: Disk) -> None:
             continue
         if int(match[1]) >= _LATEST_NS:
             continue
-        if all(one in _OWN or one.startswith(f".{REBUILT}.") for one in disk.names(name)):
+        if all(entry in _OWN or entry.startswith(f".{REBUILT}.") for entry in disk.names(name)):
             for below in _below(disk, name):
                 disk.remove(below)
             disk.set_modified("", int(match[1]))
@@ -343,11 +343,11 @@ def _check_chain(lines: list[dict[str, Any]]) -> None:
 
 def _place(name: str, move: Move) -> str:
     """Return the store's name in a move, which is between the store and the journal's directory."""
-    for one in (ASIDE, KEPT):
-        if move.target == f"{name}/{one}/{move.source}":
+    for folder in (ASIDE, KEPT):
+        if move.target == f"{name}/{folder}/{move.source}":
             return move.source
-    for one in (STAGED, KEPT):
-        if move.source == f"{name}/{one}/{move.target}":
+    for folder in (STAGED, KEPT):
+        if move.source == f"{name}/{folder}/{move.target}":
             return move.target
     raise ValueError(f"it moves {move.source!r} to {move.target!r}")
 

@@ -85,7 +85,7 @@ def kind_of_bytes(file: ReadOnlyFile) -> PathKind | None:
     """
     size_bytes = file.current_size()
     head = file.read_at(0, _HEAD_BYTES, [])
-    for kind in sorted(KINDS.values(), key=lambda one: one.rank):
+    for kind in sorted(KINDS.values(), key=lambda structure: structure.rank):
         if kind.recognises is not None and kind.recognises(head, size_bytes):
             return kind.kind
     return None
@@ -250,8 +250,8 @@ def find_place(path: Location, kind: PathKind | None = None, *, has_log: bool = 
         return _place_of_file(path, kind)
     if status is not None and status.kind is FileKind.DIRECTORY:
         return _place_of_directory(path, PathKind.STORE if has_log and kind is None else kind)
-    found = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
-    raise EnvironmentFailureError(f"{path}: {found}; give a store root or a part of one")
+    said = "No such file or directory" if status is None else status.reason or f"is {status.kind}"
+    raise EnvironmentFailureError(f"{path}: {said}; give a store root or a part of one")
 
 
 def is_config_name(name: str) -> bool:
@@ -278,8 +278,8 @@ def _place_of_file(path: Location, kind: PathKind | None) -> Place:
             raise _only_entries(path, member / DATA)
     if placed is None:
         with path.reader() as file:
-            found = kind_of_bytes(file)
-        placed = (found, None) if found else None
+            detected = kind_of_bytes(file)
+        placed = (detected, None) if detected else None
     if kind is not None:
         return Place(path, kind, True, placed[1] if placed and placed[0] is kind else None)
     if placed is None:
@@ -339,12 +339,12 @@ def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
         ):
             continue
         return Place(path, named, False, ancestor.parent, depth if named in QUEUE_KINDS else 0)
-    found = kind or _kind_from_contents(path)
-    if found is None:
+    detected = kind or _kind_from_contents(path)
+    if detected is None:
         raise EnvironmentFailureError(
             f"{path}: is not a store (no commitlog/ in it). For a file outside a store, add --type"
         )
-    return Place(path, found, False, None, _queue_depth(path) if found in QUEUE_KINDS else 0)
+    return Place(path, detected, False, None, _queue_depth(path) if detected in QUEUE_KINDS else 0)
 
 
 def _kind_from_contents(path: Location) -> PathKind | None:

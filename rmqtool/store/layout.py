@@ -292,8 +292,8 @@ def _file_queue_findings(
         for file in wrong:
             yield _wrong_size(stray, size, file)
     one_path = gap is codes.CL_GAP and any(feature.code is codes.ST_ONE_PATH for feature in store.unread)
-    for found in () if one_path else queue.gaps(size):
-        yield _gap(gap, found)
+    for missing in () if one_path else queue.gaps(size):
+        yield _gap(gap, missing)
     if stray is codes.CQ_STRAY:
         yield from _misnamed(queue, size)
 

@@ -202,12 +202,12 @@ def list_file_queue(
     segments: list[Segment] = []
     strays: list[Stray] = []
     for place, label, status in _entries(directories, base, listing):
-        found = _examine(place, label, status, NAME_DIGITS)
-        if isinstance(found, Stray):
-            strays.append(found)
+        examined = _examine(place, label, status, NAME_DIGITS)
+        if isinstance(examined, Stray):
+            strays.append(examined)
         else:
             framing = framing_in(place.parent)
-            segments.append(Segment(found.path, label, found.size_bytes, int(place.name), framing))
+            segments.append(Segment(examined.path, label, examined.size_bytes, int(place.name), framing))
     segments.sort(key=lambda segment: segment.start)
     if len(directories) > 1:
         from rmqtool.store.twins import without_twins  # few logs have several directories
@@ -222,9 +222,9 @@ def list_index_files(directory: Location, base: Location) -> tuple[tuple[StoreFi
 
     Java: ``IndexService#load`` (4.9.8, 5.3.3).
     """
-    found = [_examine(*entry, INDEX_NAME_DIGITS) for entry in _entries((directory,), base)]
-    files = sorted((one for one in found if isinstance(one, StoreFile)), key=lambda file: file.path.name)
-    return tuple(files), tuple(one for one in found if isinstance(one, Stray))
+    examined = [_examine(*entry, INDEX_NAME_DIGITS) for entry in _entries((directory,), base)]
+    files = sorted((one for one in examined if isinstance(one, StoreFile)), key=lambda file: file.path.name)
+    return tuple(files), tuple(one for one in examined if isinstance(one, Stray))
 
 
 def list_directories(

@@ -216,18 +216,18 @@ class ObjectStagingArea:
         is missing or has changed, or the store does not answer.
         """
         below = f"{self._url}/"
-        written = {name.removeprefix(below): one for name, one in take_written(below).items()}
+        written = {name.removeprefix(below): facts for name, facts in take_written(below).items()}
         self._writer.remove(f"{self._url}/{AREA}")
-        found = self._writer.sizes_below(self._url)
-        result = {name: one for name, one in sorted(written.items()) if not name.startswith(f"{AREA}/")}
-        for name, one in result.items():
-            if found.pop(name, None) != one.size_bytes:
+        sizes = self._writer.sizes_below(self._url)
+        result = {name: facts for name, facts in sorted(written.items()) if not name.startswith(f"{AREA}/")}
+        for name, facts in result.items():
+            if sizes.pop(name, None) != facts.size_bytes:
                 raise SourceFailureError(
                     f"{self._url}/{name}", "is missing or has changed since it was written; run this again"
                 )
-        if found:
-            raise RefusedError(f"{self._url}: got {next(iter(found))} while the result was made")
-        files = [{"path": name, **one._asdict()} for name, one in result.items()]
+        if sizes:
+            raise RefusedError(f"{self._url}: got {next(iter(sizes))} while the result was made")
+        files = [{"path": name, **facts._asdict()} for name, facts in result.items()]
         manifest = {"schema": MANIFEST_SCHEMA, "files": files}
         self._put(MANIFEST_NAME, (json.dumps(manifest, indent=1) + "\n").encode())
         self._published = True
@@ -241,17 +241,17 @@ class ObjectStagingArea:
         self._writer.put(f"{self._url}/{name}", data)
 
     def _refuse_contents(self) -> None:
-        found = self._writer.sizes_below(self._url)
-        if not found:
+        sizes = self._writer.sizes_below(self._url)
+        if not sizes:
             return
-        note = self._report in found and MANIFEST_NAME not in found
+        note = self._report in sizes and MANIFEST_NAME not in sizes
         owner = _owner(self._writer.text(f"{self._url}/{self._report}")) if note else {}
         if owner.get("schema") != _RUN_SCHEMA:
             raise RefusedError(f"{self._url}: exists and is not empty; choose another output or remove it")
         if is_owner_alive(owner):
             who = f"process {owner.get('pid')} on {owner.get('host')}"
             raise RefusedError(
-                f"{self._url}: {who} is writing this output, or was killed and left {len(found)} objects"
+                f"{self._url}: {who} is writing this output, or was killed and left {len(sizes)} objects"
                 f" without {MANIFEST_NAME}; wait, or remove them, or choose another output"
             )
         self._writer.remove(self._url)

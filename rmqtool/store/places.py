@@ -173,7 +173,7 @@ def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_data
     light = settings["combineCQUseRocksdbForLmq"]
     is_open = reads.origin is not Origin.GIVEN and not settings.has_conf
     prefers = writes_both and settings["combineCQPreferCQType"].value == _ROCKSDB_TYPE
-    made_by = next((one for one in _SETTINGS_DATABASES if holds(root / one, DATABASE)), None)
+    made_by = next((database for database in _SETTINGS_DATABASES if holds(root / database, DATABASE)), None)
     reasons = (
         (reads.value == _ROCKSDB_TYPE, f"which storeType={_ROCKSDB_TYPE} reads"),
         (prefers, f"which combineCQPreferCQType={_ROCKSDB_TYPE} reads"),
@@ -279,9 +279,9 @@ def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
     start = int(files[0]) if files else _NEVER
     if start and (slots := _slots_before(root, start, checkpoint.last_read_time_ms // max(precision_ms, 1))):
         yield _first_files_gone(start, slots)
-    for one, two in pairwise(files):
-        if (missing := int(two) - int(one) - sizes[one]) > 0:
-            yield _timer_gap(int(one) + sizes[one], missing, f"between {one} and {two}")
+    for one, following in pairwise(files):
+        if (missing := int(following) - int(one) - sizes[one]) > 0:
+            yield _timer_gap(int(one) + sizes[one], missing, f"between {one} and {following}")
     end = int(files[-1]) + sizes[files[-1]] if files else 0
     if (flushed := checkpoint.last_timer_log_flush_pos) > end:
         yield _timer_gap(
@@ -333,7 +333,7 @@ def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
         page = data[at : at + _PAGE_BYTES]
         if page.count(0) < len(page):  # most are empty
             whole = len(page) // SLOT.size * SLOT.size
-            yield from (one[:4] for one in SLOT.iter_unpack(page[:whole]) if one[3] > 0)
+            yield from (slot[:4] for slot in SLOT.iter_unpack(page[:whole]) if slot[3] > 0)
 
 
 def _timer_checkpoint(path: Location) -> TimerCheckpoint:

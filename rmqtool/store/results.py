@@ -78,7 +78,7 @@ def _read_object(out: Location, name: str) -> bytes | None:
         return None
     sizes = writer.sizes_below(out.text)
     data = writer.text(f"{out}/{name}")
-    differing = [path for path, one in files.items() if sizes.get(path) != one["size_bytes"]]
+    differing = [path for path, facts in files.items() if sizes.get(path) != facts["size_bytes"]]
     if not differing and hashlib.sha256(data).hexdigest() != files[name]["sha256"]:
         differing = [name]
     if differing:
@@ -96,7 +96,7 @@ def _files_of(manifest: bytes, schema: str) -> dict[str, dict[str, Any]]:
         return {}
     if not isinstance(document, dict) or document.get("schema") != schema:
         return {}
-    return {one["path"]: one for one in document["files"]}
+    return {facts["path"]: facts for facts in document["files"]}
 
 
 def folder_names(paths: Sequence[str]) -> list[str]:

@@ -195,10 +195,10 @@ class Store(StoreFiles):
     def parts(self) -> tuple[Feature, ...]:
         """The same, and the empty ones."""
         log = self.around.roots.get(PathKind.COMMITLOG, Root(())).paths
-        found = features_of(self.root, self.settings, log) if self.root is not None else ()
+        features = features_of(self.root, self.settings, log) if self.root is not None else ()
         with suppress(DeniedError):  # IO-DENIED reports it
-            found = (*found, *split_log(self.around.commitlog, self.settings))
-        return found
+            features = (*features, *split_log(self.around.commitlog, self.settings))
+        return features
 
     @property
     def unread(self) -> tuple[Feature, ...]:
@@ -317,14 +317,14 @@ def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple
     path is empty.
     """
     own = root / DIRECTORY_NAMES[PathKind.COMMITLOG]
-    found: list[tuple[str, Location]] = []
+    directories: list[tuple[str, Location]] = []
     for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
         setting = given.get(name)
         if setting is not None and setting.value:
-            found += _paths_of(setting, root, _conf_root(root, given))
+            directories += _paths_of(setting, root, _conf_root(root, given))
         elif name == "storePathCommitLog":
-            found.append((own.name, own))
-    return tuple(dict.fromkeys(in_broker_order(found))) or (own,)
+            directories.append((own.name, own))
+    return tuple(dict.fromkeys(in_broker_order(directories))) or (own,)
 
 
 def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:

@@ -299,8 +299,8 @@ class Window:
 
     def take_unreadable(self) -> list[UnreadableRange]:
         """Return the ranges that could not be read and were not returned before."""
-        found = sorted(unreadable for unreadable in self._unreadable if unreadable.stop > self._reported)
+        ranges = sorted(unreadable for unreadable in self._unreadable if unreadable.stop > self._reported)
         self._unreadable.clear()
-        if found:
-            self._reported = max(unreadable.stop for unreadable in found)
-        return found
+        if ranges:
+            self._reported = max(unreadable.stop for unreadable in ranges)
+        return ranges

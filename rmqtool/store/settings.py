@@ -79,7 +79,11 @@ class Settings:
         known = {name for name in CONCERNING if DEFINITIONS[name].is_known_to(release)}
         own = (BROKER_VERSION, INDEX_TIMEZONE)
         others = sorted(given.difference(CONCERNING, own))
-        for name in (*(one for one in CONCERNING if one in known | given), *others, *own):
+        for name in (
+            *(concerning for concerning in CONCERNING if concerning in known | given),
+            *others,
+            *own,
+        ):
             yield self[name]
 
     def __getstate__(self) -> tuple[GivenSettings, dict[str, Setting], frozenset[str], bool | None]:
@@ -146,7 +150,7 @@ class Settings:
             "maxHashSlotNum": not self.message_index_enable,
             "maxIndexNum": not self.message_index_enable,
         }
-        names = [one for one in CONCERNING if DEFINITIONS[one].is_size and not is_idle.get(one, False)]
+        names = [name for name in CONCERNING if DEFINITIONS[name].is_size and not is_idle.get(name, False)]
         return list(map(self.__getitem__, names))
 
     def defaulted_sizes(self) -> list[Setting]:
@@ -233,14 +237,14 @@ class Settings:
     def of_all_candidates(self, rule: Callable[[Release], T]) -> T | None:
         """Return what a rule says of every release that may have written the store; None if they differ."""
         first, *others = map(rule, self.candidates)
-        return first if all(one == first for one in others) else None
+        return first if all(other == first for other in others) else None
 
     def worst_candidate(self, rule: Callable[[Release], T | None], harm: Callable[[T], int]) -> T | None:
         """Return what a rule says of the candidate that does most harm, the newest of equals.
 
         None where the rule says nothing of any: for what a user must know if any of them may do it.
         """
-        said = [one for release in self.candidates if (one := rule(release)) is not None]
+        said = [value for release in self.candidates if (value := rule(release)) is not None]
         return max(reversed(said), key=harm, default=None)
 
     def rules_of(self, release: Release) -> Release:

@@ -227,8 +227,8 @@ class Entries:
 
     def _window(self, window: DifferenceWindow) -> Iterator[Difference]:
         changed = zip(*window.changed, strict=True)
-        for one, other in self._shown(changed, len(window.changed[0])):
-            yield from self._limiter.add(self._changed(one, other))
+        for own, other in self._shown(changed, len(window.changed[0])):
+            yield from self._limiter.add(self._changed(own, other))
         for side, rows in enumerate((window.only_a, window.only_b)):
             yield from self._lone(side, rows)
 
@@ -240,11 +240,11 @@ class Entries:
         if count > shown:
             self._limiter.pass_over(count - shown)
 
-    def _changed(self, one: Row, other: Row) -> Difference:
-        ours, theirs = self._values(one), self._values(other)
+    def _changed(self, own: Row, other: Row) -> Difference:
+        ours, theirs = self._values(own), self._values(other)
         names = [name for name in ours if ours[name] != theirs[name]]
         texts = (f"{name} {said(name, ours[name])} and {said(name, theirs[name])}" for name in names)
-        return self._make(Change.CHANGED, f"{self._name(one)}: {', '.join(texts)}", one, a=ours, b=theirs)
+        return self._make(Change.CHANGED, f"{self._name(own)}: {', '.join(texts)}", own, a=ours, b=theirs)
 
     def _make(self, change: Change, sentence: str, row: Row, **more: Any) -> Difference:  # noqa: ANN401
         name, column = self._kind.place

@@ -46,7 +46,8 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
     ``begins`` is whether A, and whether B, should have a record there.
     """
     ours, theirs = (
-        _look(files, log_offset) if one else _LogSide(None) for files, one in zip((a, b), begins, strict=True)
+        _look(files, log_offset) if is_start else _LogSide(None)
+        for files, is_start in zip((a, b), begins, strict=True)
     )
     left, right = _texts(ours.record, theirs.record)
     known = ours.record or theirs.record
@@ -105,9 +106,9 @@ def _fields(record: Record) -> dict[str, Value]:
 def _unequal(
     left: dict[str, Value], right: dict[str, Value], mine: Record, yours: Record
 ) -> dict[str, Value]:
-    found = {name: value for name, value in left.items() if value != right[name]}
+    unequal = {name: value for name, value in left.items() if value != right[name]}
     if mine.properties != yours.properties:
-        found["properties"] = {
+        unequal["properties"] = {
             name: value for name, value in mine.properties.items() if yours.properties.get(name) != value
         }
     if mine.body != yours.body:
@@ -115,8 +116,8 @@ def _unequal(
         at = next(
             (number for number, (one, other) in pairs if one != other), min(len(mine.body), len(yours.body))
         )
-        found[f"body from {at}"] = mine.body[at : at + _SHOWN_BYTES].hex()
-    return found
+        unequal[f"body from {at}"] = mine.body[at : at + _SHOWN_BYTES].hex()
+    return unequal
 
 
 _STRETCH_BYTES = 8 << 20
@@ -172,9 +173,9 @@ class RecordChain:
         ``check`` compares every record with its checksums.
         """
         segment = self.files.segment_at(low)
-        found: list[Int64s] = [np.empty(0, np.int64)]
+        places: list[Int64s] = [np.empty(0, np.int64)]
         if segment is None:
-            return Starts(found[0])
+            return Starts(places[0])
         walk = self._open(segment)
         checker = RecordChecker(segment, self.findings) if check else None
         reach = min(self.end, segment.stop)
@@ -182,21 +183,21 @@ class RecordChain:
         if self.log_offset < high:
             for part in walk.parts(self.log_offset, high, reach):
                 if isinstance(part, Gap):
-                    found.append(np.array([part.start], np.int64))
+                    places.append(np.array([part.start], np.int64))
                     self._note(part)
                     continue
-                found.append(np.sort(np.concatenate([part.rows["log_offset"], part.gaps["start"]])))
+                places.append(np.sort(np.concatenate([part.rows["log_offset"], part.gaps["start"]])))
                 for row in part.gaps:
                     self._note(gap_of(row))
                 if checker is not None:
                     checker.check(part)
             self.log_offset = walk.log_offset
             if walk.outcome is Outcome.FILE_END:
-                found.append(np.array([walk.log_offset], np.int64))
+                places.append(np.array([walk.log_offset], np.int64))
                 self.log_offset = segment.stop
                 self._blank = walk.log_offset + _BLANK_BYTES
         blank = self._blank if self._blank is not None and self.log_offset >= segment.stop else None
-        return Starts(np.concatenate(found), blank)
+        return Starts(np.concatenate(places), blank)
 
     def _open(self, segment: Segment) -> GapWalk:
         if self._walk is None or segment is not self._walk.segment:
@@ -353,28 +354,28 @@ def _bad_records(
 
 
 def _common(
-    one: RecordChain,
+    own: RecordChain,
     other: RecordChain,
     bounds: tuple[int, int],
     limiter: DifferenceLimiter,
     comparison: StoreComparison,
 ) -> Iterator[Difference]:
     carried = bounds[0]  # start of a record that reaches into the stretch
-    for low, high in _stretches((one.files, other.files), *bounds):
-        ours, theirs = (_read(chain.files, low, high, comparison) for chain in (one, other))
+    for low, high in _stretches((own.files, other.files), *bounds):
+        ours, theirs = (_read(chain.files, low, high, comparison) for chain in (own, other))
         comparison.compared["bytes"] += high - low
-        is_in_step = one.log_offset == other.log_offset or low == bounds[0]
-        if ours == theirs and is_in_step and _file_stop(one, low) == _file_stop(other, low):
-            mine = yours = one.starts(low, high, check=False)
-            other.log_offset = one.log_offset
-            yield from limiter.add_all(_breaks(one, "both"))
+        is_in_step = own.log_offset == other.log_offset or low == bounds[0]
+        if ours == theirs and is_in_step and _file_stop(own, low) == _file_stop(other, low):
+            mine = yours = own.starts(low, high, check=False)
+            other.log_offset = own.log_offset
+            yield from limiter.add_all(_breaks(own, "both"))
         else:
-            mine, yours = (chain.starts(low, high, check=True) for chain in (one, other))
+            mine, yours = (chain.starts(low, high, check=True) for chain in (own, other))
             unequal = _unequal_bytes(ours, theirs, low, (mine.blank, yours.blank), comparison)
             log_offsets = _unequal_log_offsets(
                 unequal, np.union1d(mine.log_offsets, yours.log_offsets), low, carried
             )
-            yield from _tell_unequal((one, other), (mine, yours), log_offsets, limiter)
+            yield from _tell_unequal((own, other), (mine, yours), log_offsets, limiter)
         comparison.compared["records"] += len(mine.log_offsets) - (mine.blank is not None)
         carried = max(
             carried, *(int(starts.log_offsets[-1]) for starts in (mine, yours) if len(starts.log_offsets)), 0

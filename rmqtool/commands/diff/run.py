@@ -248,10 +248,10 @@ class _HeldElsewhere:
         runs = self.there.runs.get(queue)
         if runs is None:
             return
-        for one in absent:
-            last = one.queue_offset + one.messages
-            held = np.minimum(runs["stop"], last) - np.maximum(runs["first"], one.queue_offset)
-            self.messages += min(int(np.maximum(held, 0).sum()), one.messages)
+        for group in absent:
+            last = group.queue_offset + group.messages
+            held = np.minimum(runs["stop"], last) - np.maximum(runs["first"], group.queue_offset)
+            self.messages += min(int(np.maximum(held, 0).sum()), group.messages)
 
     def indexed(self, places: Iterable[int]) -> None:
         """Take those that only the index knows."""
@@ -415,8 +415,8 @@ QUEUE_DIFFS: dict[PathKind, tuple[EntryKind, _Rows]] = {
 def _ext_files(store: Store, queue: QueueFiles) -> FileQueue:
     if queue.topic is None or queue.queue_id is None:
         return _NO_FILES
-    found = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
-    return _NO_FILES if found is None else found.files
+    ext_queue = store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE_EXT)
+    return _NO_FILES if ext_queue is None else ext_queue.files
 
 
 def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison) -> Iterator[Difference]:

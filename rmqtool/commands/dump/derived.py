@@ -43,9 +43,9 @@ def dump_config(store: Store) -> Iterator[rows.ConfigEntry | rows.Damage]:
     Java: ``ConfigManager#load`` (4.9.8, 5.3.3), which takes the ``.bak`` in the same cases.
     """
     for file, backup in store.config_files:
-        found = list(_file_rows(file))
-        yield from found
-        if backup is not None and any(isinstance(row, rows.Damage) for row in found):
+        entries = list(_file_rows(file))
+        yield from entries
+        if backup is not None and any(isinstance(row, rows.Damage) for row in entries):
             yield from _file_rows(backup)
 
 
@@ -123,10 +123,10 @@ def _header_damage(index_file: IndexFile, size_bytes: int) -> Iterator[rows.Dama
 
 
 def _chain(index_file: IndexFile, slot: int) -> rows.Chain:
-    found = list(islice(index_file.chain(slot), _LONGEST_CHAIN))
-    numbers = [number for number, _ in found]
-    ends = index_file.chain_problem(slot, found[-1] if found else None) or "ends"
-    ends = "cut here" if len(found) == _LONGEST_CHAIN else ends
+    items = list(islice(index_file.chain(slot), _LONGEST_CHAIN))
+    numbers = [number for number, _ in items]
+    ends = index_file.chain_problem(slot, items[-1] if items else None) or "ends"
+    ends = "cut here" if len(items) == _LONGEST_CHAIN else ends
     return rows.Chain(index_file.file.label, slot, numbers, ends)
 
 
@@ -197,17 +197,17 @@ def _damage(segment: Segment, position: int, length: int, code: FindingCode, sen
 def _dump_units(
     queue: QueueFiles, segment: Segment, window: Window, position: int, is_last: bool, kind: _UnitKind
 ) -> Iterator[rows.Row]:
-    for found in QueueFile(segment, kind.units).rows(window, position):
-        if isinstance(found, CutUnit):
+    for part in QueueFile(segment, kind.units).rows(window, position):
+        if isinstance(part, CutUnit):
             sentence = f"{segment.label} ends inside a unit"
-            yield _damage(segment, found.position, found.length, kind.damage, sentence)
-        elif not isinstance(found, ZeroUnits):
-            yield kind.row(queue, segment, found.position, found.unit)
-        elif not (found.to_end and is_last):
-            length = found.stop - found.position
-            where = f"from {found.position} to {found.stop} of {segment.label}"
+            yield _damage(segment, part.position, part.length, kind.damage, sentence)
+        elif not isinstance(part, ZeroUnits):
+            yield kind.row(queue, segment, part.position, part.unit)
+        elif not (part.to_end and is_last):
+            length = part.stop - part.position
+            where = f"from {part.position} to {part.stop} of {segment.label}"
             sentence = f"zero units {where}, before valid ones"
-            yield _damage(segment, found.position, length, codes.CQ_ZERO_INSIDE, sentence)
+            yield _damage(segment, part.position, length, codes.CQ_ZERO_INSIDE, sentence)
 
 
 def _unit(queue: QueueFiles, segment: Segment, position: int, unit: UnitFields) -> rows.Unit | rows.Damage:

@@ -48,18 +48,18 @@ def dump(store: Store, request: DumpRequest, progress: Progress) -> Iterator[row
     """
     if request.unpack_batches:
         request = replace(request, messages=replace(request.messages, inside_batches=True))
-    found = _rows_of(_chosen_kinds(store, request), store, request, progress)
+    every = _rows_of(_chosen_kinds(store, request), store, request, progress)
     if request.unpack_batches:
-        found = with_inner_messages(found, request.messages)
+        every = with_inner_messages(every, request.messages)
         if request.row_types and "message" not in request.row_types:
-            found = (row for row in found if not isinstance(row, rows.Message))
+            every = (row for row in every if not isinstance(row, rows.Message))
     if request.decompress:
-        found = decompressed(found, progress)
-    return _up_to_error(found) if request.on_corrupt == OnCorrupt.FAIL else found
+        every = decompressed(every, progress)
+    return _up_to_error(every) if request.on_corrupt == OnCorrupt.FAIL else every
 
 
-def _up_to_error(found: Iterator[rows.Row]) -> Iterator[rows.Row]:
-    for row in found:
+def _up_to_error(every: Iterator[rows.Row]) -> Iterator[rows.Row]:
+    for row in every:
         yield row
         if isinstance(row, rows.Damage) and row.severity is Severity.ERROR:
             return
@@ -115,8 +115,8 @@ def _dump_index(store: Store, request: DumpRequest, progress: Progress) -> Itera
     progress.stage("index", sum(file.size_bytes for file in store.index_files))
     for file in store.index_files:
         geometry = store.settings.index_geometry
-        found = dump_index_file(file, geometry, assumed=assumed, slots=request.slots, chains=request.chains)
-        for row in found:
+        every = dump_index_file(file, geometry, assumed=assumed, slots=request.slots, chains=request.chains)
+        for row in every:
             if not isinstance(row, rows.Item) or request.admits_offset(row.physical_offset):
                 yield row
         file.close()

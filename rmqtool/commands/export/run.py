@@ -56,8 +56,8 @@ class StorePlan:
 
     def finding(self, damage: rows.Damage) -> Finding:
         """Return the finding of damage, with the store if it is one of several."""
-        found = damage.finding()
-        return StoreFinding.of(found, self.store) if self.folder else found
+        finding = damage.finding()
+        return StoreFinding.of(finding, self.store) if self.folder else finding
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class _Export:
 
     def _require_stores(self) -> None:
         if not self._stores:
-            raise EnvironmentFailureError("; ".join(one.reason for one in self._left_out))
+            raise EnvironmentFailureError("; ".join(store.reason for store in self._left_out))
 
     def _planned(self, store: Store, folder: str) -> list[ExportTask]:
         """Return the tasks of a store; one of several stores that cannot be read has none, with a reason."""
@@ -279,8 +279,8 @@ class _Export:
         whose = {id(end): pair for pair, _, end in parts}
 
         def reread(end: ReadSplit, first: int) -> ReadSplit:
-            task, one = whose[id(end)]
-            self._drop(one)
+            task, done = whose[id(end)]
+            self._drop(done)
             (piece,) = task.pieces  # its first record was guessed
             (again,) = self._done([replace(task, pieces=(piece._replace(first=first),))])
             if again[1].failure is not None:
@@ -301,8 +301,8 @@ class _Export:
             self._staging.remove(file.name)
         done.files.clear()
 
-    def _note(self, plan: StorePlan, found: Iterable[rows.Row]) -> None:
-        self._findings.extend(plan.finding(row) for row in found if isinstance(row, Damage))
+    def _note(self, plan: StorePlan, every: Iterable[rows.Row]) -> None:
+        self._findings.extend(plan.finding(row) for row in every if isinstance(row, Damage))
 
 
 def _folders(request: ExportRequest) -> list[str]:

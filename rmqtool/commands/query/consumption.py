@@ -142,17 +142,17 @@ class GroupOffsets:
         self._read_offsets()
         self.known.update(_member(self._document("subscriptionGroup.json"), "subscriptionGroupTable"))
         unread = [feature.label for feature in store.hidden]
-        self.elsewhere = next((one for one in unread if one.startswith("config/")), None)
-        self.popped_elsewhere = next((one for one in unread if one.startswith("kvStore")), None)
+        self.elsewhere = next((label for label in unread if label.startswith("config/")), None)
+        self.popped_elsewhere = next((label for label in unread if label.startswith("kvStore")), None)
 
     def _read_offsets(self) -> None:
         """Read the first table that exists; with ``enableLmq`` a broker reads that of light queues alone."""
         names = [_OFFSETS, _LIGHT_OFFSETS]
         for name in reversed(names) if self._store.settings.enable_lmq else names:
-            found = self._document(name)
-            if found is None:
+            read = self._document(name)
+            if read is None:
                 continue
-            self.file, document = found
+            self.file, document = read
             for consumed in offsets_in(self.file, document):
                 reader = consumed.reader.removeprefix(_READER)
                 self.known.add(reader)
@@ -195,9 +195,9 @@ class GroupOffsets:
         return self.file is not None and self.elsewhere is None
 
 
-def _member(found: tuple[str, object] | None, *names: str) -> dict[str, object]:
+def _member(read: tuple[str, object] | None, *names: str) -> dict[str, object]:
     """Return an object inside a config file; empty without it."""
-    document = None if found is None else found[1]
+    document = None if read is None else read[1]
     for name in names:
         document = document.get(name) if isinstance(document, dict) else None
     return document if isinstance(document, dict) else {}

@@ -108,7 +108,7 @@ class Lineage:
         self._topics = topics
         self.topic = topics.origin_topic(record)
         self.unique = properties.get("UNIQ_KEY")
-        self.ids = {one.upper() for one in (self.unique, origin, own) if one}
+        self.ids = {unique_id.upper() for unique_id in (self.unique, origin, own) if unique_id}
         self.keys = split_keys(properties.get("KEYS", ""))
 
     def is_copy(self, record: Record) -> bool:
@@ -152,7 +152,9 @@ class TopicRecords:
 
     def _of_queues(self, topic: str) -> Iterator[Record]:
         context = self._context
-        for queue in (one for kind in UNIT_QUEUE_KINDS for one in queues_of(context.store, kind, topic)):
+        for queue in (
+            listed for kind in UNIT_QUEUE_KINDS for listed in queues_of(context.store, kind, topic)
+        ):
             reader = QueueConsumer(context, queue)
             low, high = reader.bounds
             if high - low > NEWEST_UNITS:
@@ -180,17 +182,17 @@ class MessageCopies:
 
     def of(self, lineage: Lineage) -> list[Record]:
         """Return the copies of a message, in the order of the log."""
-        found = self._of_index(lineage)
-        if found is None:
+        places = self._of_index(lineage)
+        if places is None:
             where = "the commit log" if self._records.is_log_walked else "the consume queues of these topics"
             why = self.index.doubts or "the message has neither unique key nor key"
             self._explain(f"in {where}: {why}")
             names = {lineage.unique, *lineage.ids}
-            found = {place for name in names if name is not None for place in self._table.get(name, ())}
-        return [record for record in self._read(found) if lineage.is_copy(record)]
+            places = {place for name in names if name is not None for place in self._table.get(name, ())}
+        return [record for record in self._read(places) if lineage.is_copy(record)]
 
-    def _read(self, found: Iterable[int]) -> Iterator[Record]:
-        for place in sorted(found):
+    def _read(self, places: Iterable[int]) -> Iterator[Record]:
+        for place in sorted(places):
             record = record_at(self._context.store.commitlog, place)
             if record is not None:
                 yield record
@@ -205,10 +207,10 @@ class MessageCopies:
         if sought is None:
             return None
         names = (*self._topics.of_topic(lineage.topic), *WAITING_TOPICS)
-        found = self.index.places([KeyQuestion(topic, sought, unique=is_unique) for topic in names])
-        if found is not None:
+        places = self.index.places([KeyQuestion(topic, sought, unique=is_unique) for topic in names])
+        if places is not None:
             self._explain(f"by {'unique key' if is_unique else 'key'} in the index: {sought}")
-        return found
+        return places
 
     @cached_property
     def _table(self) -> dict[str, list[int]]:
@@ -219,8 +221,8 @@ class MessageCopies:
             if self._topics.may_be(meant_for(record)):
                 for name in ("UNIQ_KEY", "ORIGIN_MESSAGE_ID"):
                     value = record.properties.get(name, "")
-                    for one in {value, value.upper()} if value else ():
-                        table[one].append(record.physical_offset)
+                    for key in {value, value.upper()} if value else ():
+                        table[key].append(record.physical_offset)
         return table
 
 
@@ -284,29 +286,29 @@ class PopLog:
 
     @cached_property
     def _found(self) -> dict[tuple[str, int], tuple[list[CheckPoint], list[Ack]]]:
-        found: dict[tuple[str, int], tuple[list[CheckPoint], list[Ack]]] = {}
+        by_queue: dict[tuple[str, int], tuple[list[CheckPoint], list[Ack]]] = {}
         for record in self._records.of(self._topics):
             body = json_body(record) if meant_for(record).startswith(REVIVE_PREFIX) else None
             if body is None or body.get("c") != self._group:
                 continue
             topic, queue_id, start, pop_ms = (
                 body.get("t"),
-                *(java_long(body.get(one)) for one in ("q", "so", "pt")),
+                *(java_long(body.get(name)) for name in ("q", "so", "pt")),
             )
             if not isinstance(topic, str) or queue_id is None:
                 continue
-            points, acks = found.setdefault((topic, queue_id), ([], []))
+            points, acks = by_queue.setdefault((topic, queue_id), ([], []))
             if record.properties.get("TAGS") != "ck":
                 acks.append(Ack(record.physical_offset, start, pop_ms, acknowledged_offsets(body)))
             elif (point := _check_point(record, body)) is not None:
                 points.append(point)
-        return found
+        return by_queue
 
 
 def _check_point(record: Record, body: dict[str, object]) -> CheckPoint | None:
     """Java: ``PopCheckPoint#ackOffsetByIndex``; without differences the messages follow one another."""
     start, count, bits, pop_ms, invisible_ms = (
-        java_long(body.get(one)) for one in ("so", "n", "bm", "pt", "it")
+        java_long(body.get(name)) for name in ("so", "n", "bm", "pt", "it")
     )
     if start is None or count is None or pop_ms is None or invisible_ms is None:
         return None

@@ -46,9 +46,9 @@ class _LossesOfPlaces:
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
         """Take those of a queue."""
-        for one in absent if queue == self.queue else ():
-            last = min(one.queue_offset + one.messages, self.wanted.stop)
-            self.found += ((number, one) for number in range(max(one.queue_offset, self.wanted.start), last))
+        for gap in absent if queue == self.queue else ():
+            last = min(gap.queue_offset + gap.messages, self.wanted.stop)
+            self.found += ((number, gap) for number in range(max(gap.queue_offset, self.wanted.start), last))
 
     def indexed(self, places: Iterable[int]) -> None:
         """Skip them: nothing names their queues."""
@@ -190,14 +190,14 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
         if topic != question.topic
         for unique in ((False,) if question.is_tag or question.either else (True, False))
     ]
-    for other, found in zip(others, IndexSearch(beside).answers(others), strict=True):
-        if found:
+    for other, offsets in zip(others, IndexSearch(beside).answers(others), strict=True):
+        if offsets:
             what = "unique key" if other.unique else "tag" if other.is_tag else "key"
             reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
-            passed = _passed(beside, found[0]) if other.topic == SCHEDULE_TOPIC else ""
-            where = f"topic {other.topic} (log offset {found[0]}){passed or _role(other.topic)}"
+            passed = _passed(beside, offsets[0]) if other.topic == SCHEDULE_TOPIC else ""
+            where = f"topic {other.topic} (log offset {offsets[0]}){passed or _role(other.topic)}"
             message = f"{question.key} is a {what} of {where}"
-            context.explanation.add(reason, message, topic=other.topic, physicalOffset=found[0])
+            context.explanation.add(reason, message, topic=other.topic, physicalOffset=offsets[0])
 
 
 def _passed(context: QueryContext, physical_offset: int) -> str:

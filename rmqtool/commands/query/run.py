@@ -302,23 +302,23 @@ class Query:
         """
         is_of_many = self._request.keys is not None
         if self._request.collisions:
-            found, how = broker_hits(self._context, questions), " as a broker finds them"
+            hits, how = broker_hits(self._context, questions), " as a broker finds them"
         else:
-            found = IndexSearch(self._context).answers(questions)
-            missing = [question for question, offsets in zip(questions, found, strict=True) if not offsets]
-            if missing and (is_of_many or not any(found)) and self._explanation.wanted:
+            hits = IndexSearch(self._context).answers(questions)
+            missing = [question for question, offsets in zip(questions, hits, strict=True) if not offsets]
+            if missing and (is_of_many or not any(hits)) and self._explanation.wanted:
                 from rmqtool.commands.query.miss_reasons import explain_absence
 
                 explain_absence(self._context, missing)
-            most = max(map(len, found), default=0)
+            most = max(map(len, hits), default=0)
             limit = self._store.settings.max_msgs_num_batch
             if most > limit:
                 message = f"a broker returns at most {limit} hits (maxMsgsNumBatch); here are {most}"
                 self._explanation.add(Reason.BROKER_LIMIT, message)
             how = f" for {counted(len(questions), 'key')}" if is_of_many else ""
             how += f"; left out: {self._rejected}" if str(self._rejected) else ""
-        self._answered_by(f"the index: {counted(sum(map(len, found)), 'hit')}{how}")
-        for question, offsets in zip(questions, found, strict=True):
+        self._answered_by(f"the index: {counted(sum(map(len, hits)), 'hit')}{how}")
+        for question, offsets in zip(questions, hits, strict=True):
             for offset in offsets:
                 record = record_at(self._store.commitlog, offset)
                 if record is not None:

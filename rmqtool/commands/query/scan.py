@@ -62,12 +62,12 @@ class LogScan:
 
     def newest(self, prefilter: Prefilter, answers: Callable[[Record], bool], wanted: int) -> list[Record]:
         """Return the newest answers, in the order of the log; files older than those are not read."""
-        found: list[Record] = []
+        newest: list[Record] = []
         for records in self._by_file(reversed(range(len(self._log))), prefilter, answers):
-            found = [*deque(records, maxlen=wanted - len(found)), *found]
-            if len(found) == wanted:
+            newest = [*deque(records, maxlen=wanted - len(newest)), *newest]
+            if len(newest) == wanted:
                 break
-        return found
+        return newest
 
     def _by_file(
         self, numbers: Iterable[int], prefilter: Prefilter, answers: Callable[[Record], bool]
@@ -151,8 +151,8 @@ class LogAnswers:
             prefilter = Prefilter(EARLIEST_MS, LATEST_MS, unique_hashes=hashes)
         else:
             place = string_hash(request.topic or ""), request.queue_id, request.queue_offset
-            found = self._scan.records(Prefilter(*_times(request), *place), self._lies_in_place)
-            return self._explained(self._limit.first(found))
+            records = self._scan.records(Prefilter(*_times(request), *place), self._lies_in_place)
+            return self._explained(self._limit.first(records))
         sought = self._limit.sought
         if sought is None:
             return self._explained(self._scan.records(prefilter, self._is_meant))
@@ -161,14 +161,14 @@ class LogAnswers:
     def by_keys(self, questions: Sequence[KeyQuestion]) -> Iterator[tuple[KeyQuestion, Record]]:
         """Yield the answers of many questions in one walk, question by question."""
         request = self._request
-        found: dict[KeyQuestion, deque[Record]] = {
+        by_question: dict[KeyQuestion, deque[Record]] = {
             question: deque(maxlen=self._limit.sought) for question in questions
         }
         for record in self._scan.records(_prefilter_of_keys(questions, request), lambda _: True):
-            answered = [one for one in _questions_of(record) if one in found]
+            answered = [one for one in _questions_of(record) if one in by_question]
             for question in answered if answered and self._is_in_time(record) else ():
-                found[question].append(record)
-        for question, records in found.items():
+                by_question[question].append(record)
+        for question, records in by_question.items():
             for record in self._explained(self._limit.newest(list(records))):
                 yield question, record
 
@@ -225,12 +225,12 @@ class LogAnswers:
 def _questions_of(record: Record) -> Iterable[KeyQuestion]:
     """Return the questions that a record answers, each once."""
     unique = record.properties.get("UNIQ_KEY")
-    found: dict[KeyQuestion, None] = {}
+    questions: dict[KeyQuestion, None] = {}
     for number, key in enumerate(keys_of(record)):
         is_unique = unique is not None and number == 0
-        found[KeyQuestion(record.topic, key, is_unique)] = None
-        found[KeyQuestion(record.topic, key, either=True)] = None
-    return found
+        questions[KeyQuestion(record.topic, key, is_unique)] = None
+        questions[KeyQuestion(record.topic, key, either=True)] = None
+    return questions
 
 
 def _queue_offsets(request: QueryRequest) -> range:

@@ -144,7 +144,7 @@ def _first_difference(ours: ReadOnlyFile, theirs: StoreFile) -> FileDifference |
                 np.frombuffer(expected, np.uint8, shared) != np.frombuffer(observed, np.uint8, shared)
             )
             at = int(unequal[0]) if len(unequal) else shared
-            ours_hex, theirs_hex = (one[at : at + _SHOWN_BYTES].hex() for one in (expected, observed))
+            ours_hex, theirs_hex = (data[at : at + _SHOWN_BYTES].hex() for data in (expected, observed))
             message = f"differs from position {position + at} on"
             return FileDifference(theirs.label, position + at, ours_hex, theirs_hex, message)
         position += len(expected)

@@ -62,16 +62,16 @@ def report_old_tail(
         staging=plan.staging,
         page_writer=edge.page_writer,
     )
-    found = check_log(check, engine, NullProgress())
-    start = found.log_end
-    if found.stale_stop == start:
+    checked = check_log(check, engine, NullProgress())
+    start = checked.log_end
+    if checked.stale_stop == start:
         return
     for sign in signs:
         if (sign.physical_offset or 0) >= start and sign.severity is Severity.ERROR:
             findings.exchange(sign, replace(sign, severity_override=Severity.WARNING))
     tail = next(
         finding
-        for finding in found.findings
+        for finding in checked.findings
         if finding.code is codes.CL_TAIL_DIRTY and finding.physical_offset == start
     )
     message = f"{tail.message}; the result holds them, too: --until-offset {start} leaves them out"
@@ -123,14 +123,14 @@ def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Find
 
 def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:
     """Return queues whose name or id no broker would give, with the offset of their first unit's record."""
-    found = {}
+    first_places = {}
     for plan in result.plans:
         queue = plan.topic.encode(errors="surrogatepass"), plan.queue_id
         if is_illegal(*queue):
             first = plan.runs()[0]
             unit = result.blocks[int(first["block"])].read("units", int(first["first_row"]), 1)
-            found[queue] = int(unit["physicalOffset"][0])
-    return found
+            first_places[queue] = int(unit["physicalOffset"][0])
+    return first_places
 
 
 def _breaks(plan: ReputPlan, result: ReputResult, edge: FoundEdge, engine: Engine) -> Breaks:
@@ -251,8 +251,8 @@ class GenerationChoice:
         # What few logs need is loaded for these only.
         from rmqtool.check.queue_offsets import last_restarts, restarts, with_queues_gone
 
-        found = restarts(plans, blocks, self._queue_of)
-        anew = with_queues_gone(found, plans, blocks, lambda *key: self._queue_of(*key) is not None)
+        older = restarts(plans, blocks, self._queue_of)
+        anew = with_queues_gone(older, plans, blocks, lambda *key: self._queue_of(*key) is not None)
         others = [plan for plan in plans if self._shows_nothing(plan, anew)]
         last = last_restarts(others, blocks)
         if self.mode is Generations.LIVE:

@@ -248,8 +248,8 @@ def _other_tags(there: LiveUnits, made: KeptUnits) -> list[int]:
     tags = there.tags_codes
     wrong = (there.physical_offsets == made.physical_offsets[numbers]) & (tags != made.tags_codes[numbers])
     wrong &= (tags >= _INT_MIN) & (tags <= _INT_MAX)  # others are addresses of ext units
-    found: list[int] = there.physical_offsets[wrong].tolist()
-    return found
+    places: list[int] = there.physical_offsets[wrong].tolist()
+    return places
 
 
 def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:

@@ -179,8 +179,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
-    for one in result.plans:
-        request.tell_queue(one.topic, one.queue_id, one.batch)
+    for queue_plan in result.plans:
+        request.tell_queue(queue_plan.topic, queue_plan.queue_id, queue_plan.batch)
     start = time.perf_counter()
     skipped = inspect_skips(plan, result, engine, edge)
     unreachable = inspect_unreachable(plan, result, engine)
@@ -224,8 +224,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
         or bool(judged.errors or from_log.messages or (beside is not None and beside.fewer_messages))
         or _changes_queues(request.store, result)
     )
-    left_bytes = unreached.bytes + sum(one.record_bytes for one in skipped)
-    left_bytes += sum(one.record_bytes for one in unreachable)
+    left_bytes = unreached.bytes + sum(skip.record_bytes for skip in skipped)
+    left_bytes += sum(segment.record_bytes for segment in unreachable)
     return RebuildReport(
         store=str(request.store.base),
         log=LogExtent.of(request.store),
@@ -313,8 +313,8 @@ def _account(
     unreached: RecordCount,
 ) -> Account:
     """Return counts of the log's intact records by outcome; no walk reaches the ``unreached``."""
-    left_out = sum((one.records for one in skipped), unreached.records)
-    after = sum(one.records for one in unreachable)
+    left_out = sum((skip.records for skip in skipped), unreached.records)
+    after = sum(segment.records for segment in unreachable)
     total = result.records + left_out + after
     return Account(total, result.messages, result.records - result.messages, left_out, after)
 

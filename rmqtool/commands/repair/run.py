@@ -259,10 +259,10 @@ def _rebuilt(request: RepairRequest, disk: Disk, draft: Draft, plan: Plan) -> se
     if refusal is not None:
         raise RefusedError(f"{request.store.base}: {refusal}; nothing was changed")
     names = [name for part in plan.rebuilt for name in DERIVED[part]]
-    found = {name for name in names if disk.node(f"{draft.name}/{REBUILT}/{name}") is not None}
-    for name in found:
+    made = {name for name in names if disk.node(f"{draft.name}/{REBUILT}/{name}") is not None}
+    for name in made:
         draft.stage(f"{REBUILT}/{name}", name)
-    return found
+    return made
 
 
 def _kept(disk: Disk, draft: Draft, rebuilt: set[str]) -> list[str]:
@@ -271,16 +271,18 @@ def _kept(disk: Disk, draft: Draft, rebuilt: set[str]) -> list[str]:
     Their files show the place of the next message. Without them it would get queue offset 0 again, below what
     groups have consumed (``ConsumeQueueStore#recoverOffsetTable``).
     """
-    found = []
+    kept = []
     for name in sorted(rebuilt & set(QUEUE_DIRECTORIES)):
         for topic in _directories(disk, name):
             made = f"{draft.name}/{STAGED}/{topic}"
             if disk.node(made) is None:
-                found.append(topic)
+                kept.append(topic)
             else:
                 there = (queue.rpartition("/")[2] for queue in _directories(disk, topic))
-                found += [f"{topic}/{one}" for one in there if disk.node(f"{made}/{one}") is None]
-    return found
+                kept += [
+                    f"{topic}/{queue_id}" for queue_id in there if disk.node(f"{made}/{queue_id}") is None
+                ]
+    return kept
 
 
 def _directories(disk: Disk, path: str) -> list[str]:
@@ -411,11 +413,11 @@ def _is_stray(place: str, journal: Journal, store: Store, disk: Disk) -> bool:
 
 def log_facts(store: Store) -> list[list[Any]]:
     """Return names, sizes and times of the log's files, which a broker at work changes."""
-    found = []
+    facts = []
     for segment in store.commitlog:
         status = segment.path.status()
-        found.append([segment.label, segment.size_bytes, None if status is None else status.modified_ns])
-    return found
+        facts.append([segment.label, segment.size_bytes, None if status is None else status.modified_ns])
+    return facts
 
 
 @contextmanager

@@ -181,7 +181,7 @@ def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> 
     missing = Counter({} if log_losses is None else log_losses.by_topic())
     total = cut + missing
     losses = (TopicLoss(topic, cut[topic], cut_bytes[topic], missing[topic]) for topic in total)
-    return tuple(sorted(losses, key=lambda one: (-one.next_start - one.missing, one.topic)))
+    return tuple(sorted(losses, key=lambda queue: (-queue.next_start - queue.missing, queue.topic)))
 
 
 def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:

@@ -322,9 +322,9 @@ def explained(text: str) -> tuple[FindingCode, ...]:
     """Return the entries that a user requests."""
     wanted = text.strip().upper()
     pattern = "*" if wanted == ALL.upper() else wanted
-    found = tuple(entry for code, entry in CATALOG.items() if fnmatchcase(code, pattern))
-    if found:
-        return found
+    entries = tuple(entry for code, entry in CATALOG.items() if fnmatchcase(code, pattern))
+    if entries:
+        return entries
     close = get_close_matches(wanted, CATALOG, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(close)}?" if close else "--explain all lists them"
     raise UsageError(f"no finding code is called {text!r}; {hint}")
