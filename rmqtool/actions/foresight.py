@@ -18,6 +18,7 @@ from rmqtool.actions.repairs import (
     repair_change,
     spares_proof,
 )
+from rmqtool.derived.timer import TIMER_WHEEL
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -30,7 +31,6 @@ from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.salvage.gathering import plan_of
 from rmqtool.salvage.sidecars import mended_files
 from rmqtool.store.layouts import Deed
-from rmqtool.store.places import TIMER_WHEEL
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check import MAX_LEVEL, Examined, VerifyInterruptedError, VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.check.side_files import config_findings
+from rmqtool.check.timer import timer_findings
 from rmqtool.errors import DeniedError, RefusedError, UsageError
 from rmqtool.findings import (
     Finding,
@@ -79,7 +80,7 @@ def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
     run = VerifyRun(VerifyReport(str(request.store.base), request.level, findings, Examined(), limits=limits))
     try:
         with run.stage("layout"):
-            run.findings.extend(layout_findings(request.store))
+            run.findings.extend(layout_findings(request.store, timer_findings(request.store)))
             run.findings.extend(config_findings(request.store))
         if request.level > 0:
             for setting in request.store.settings.defaulted_sizes():

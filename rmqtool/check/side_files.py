@@ -7,7 +7,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import DELAY_FILE, TIMER, Consumed, consumed_offsets, loaded_checkpoint
-from rmqtool.derived.timer import timer_ahead
 from rmqtool.doctor import ONLY_SHOWN, ConfigCopy
 from rmqtool.doctor.choices import BrokerTakes, ConfigChoice, ConfigDiagnosis, QueueEnds
 from rmqtool.doctor.diagnose import diagnose, diagnose_timer
@@ -15,6 +14,7 @@ from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
+from rmqtool.recovery.loading import timer_ahead
 from rmqtool.store import PathKind, Store
 from rmqtool.store.segments import denied_finding
 from rmqtool.times import utc_text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from rmqtool import rows
 from rmqtool.account import LogLosses, indexes_beyond
 from rmqtool.check.side_files import config_findings
+from rmqtool.check.timer import timer_findings
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queues import queues_of
@@ -160,7 +161,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     findings = FindingLog(max_findings)
     denied = _Denied(store, findings)
     with denied.noted():
-        findings.extend(denied.heard(layout_findings(store)))
+        findings.extend(denied.heard(layout_findings(store, timer_findings(store))))
     with denied.noted():
         findings.extend(denied.heard(config_findings(store)))
     log = None

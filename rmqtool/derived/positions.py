@@ -5,8 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.derived.timer import TIMER_PROGRESS, timer_checkpoint
 from rmqtool.errors import DeniedError
-from rmqtool.formats.checkpoint import CHECKPOINTS, TIMER_CHECKPOINTS, CheckpointFields
+from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -42,7 +43,6 @@ _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 DELAY_FILE = f"config/{_DELAYS}"
-TIMER_CHECKPOINT = "timercheck"
 TIMER = "timer"
 
 
@@ -77,16 +77,11 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
 
 def _of_timer(store: Store) -> Iterator[Consumed]:
     """Yield the timer's progress in its topic (``TimerMessageStore#enqueue``, 5.0.0+)."""
-    path = None if store.config is None else store.config / TIMER_CHECKPOINT
-    if path is None or not path.is_regular():
-        return
     checkpoint = None
     with suppress(DeniedError):  # IO-DENIED reports it
-        checkpoint = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
+        checkpoint = timer_checkpoint(store.config)
     if checkpoint is not None and checkpoint.last_timer_queue_offset >= 0:
-        yield Consumed(
-            f"config/{TIMER_CHECKPOINT}", TIMER_TOPIC, 0, TIMER, checkpoint.last_timer_queue_offset
-        )
+        yield Consumed(TIMER_PROGRESS, TIMER_TOPIC, 0, TIMER, checkpoint.last_timer_queue_offset)
 
 
 def checked_half_offsets(store: Store) -> dict[int, int]:

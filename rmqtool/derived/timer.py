@@ -1,7 +1,7 @@
-"""The timer's place in its topic after a start: by the last unit of the timer log, else by ``timercheck``.
+"""Files of the timer: its progress, its log and its wheel.
 
-Java: ``TimerMessageStore#recover``, ``#recoverAndRevise``, ``#reviseQueueOffset``, ``#enqueue`` (5.3.3 to
-5.5.1).
+The progress is ``timercheck``; a unit of the log leads to a message, a slot of the wheel to units of a time.
+Java: ``TimerMessageStore``, ``TimerCheckpoint``, ``TimerLog``, ``TimerWheel`` (5.0.0+).
 """
 
 from __future__ import annotations
@@ -10,70 +10,63 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import counted
-from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS, TIMER_UNIT, TIMER_UNIT_MAGICS
+from rmqtool.formats.checkpoint import (
+    SLOT,
+    TIMER_CHECKPOINTS,
+    TIMER_UNIT,
+    TIMER_UNIT_MAGICS,
+    WHEEL_BYTES,
+    TimerCheckpoint,
+)
 from rmqtool.io import FileKind
-from rmqtool.scan.records import record_at
+from rmqtool.javacompat import parse_long
 from rmqtool.store.names import digits_of
-from rmqtool.store.places import TIMER_LOG, TIMER_PROGRESS, names_in
+from rmqtool.store.places import entries_in, names_in
 from rmqtool.store.segments import NAME_DIGITS
-from rmqtool.topics import TIMER_TOPIC
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.io import Location
-    from rmqtool.store import Store
-
-_PAGE_BYTES = TIMER_UNIT.size * 4096
 
 
-def timer_ahead(store: Store, low: int, end: int | None) -> str | None:
-    """Return what a start makes of a timer that is ahead of its queue, a clause; None if it loses nothing.
+TIMER_CHECKPOINT, TIMER_LOG, TIMER_WHEEL = "timercheck", "timerlog", "timerwheel"
+TIMER_PROGRESS = f"config/{TIMER_CHECKPOINT}"
+_UNITS_BYTES = TIMER_UNIT.size * 4096
+_PAGE_BYTES = 1 << 16
 
-    ``low`` and ``end`` are the queue's bounds once the log is dispatched; ``end`` is None without a queue.
+
+def timer_checkpoint(config: Location | None) -> TimerCheckpoint | None:
+    """Return the timer's progress in a directory of settings; None without one that is whole.
+
+    Raises:
+        EnvironmentFailureError: It cannot be read.
     """
-    place = _by_checkpoint(store)
-    if place is None or place <= (end or 0) or (end is not None and _by_log(store) is not None):
-        return None
-    stands = f"the timer stands at {place} in {TIMER_TOPIC}/0"
-    if end is None:
-        return f"{stands}, which does not exist: none of the next {place:,} timed messages is ever delivered"
-    messages = counted(end - low, "message", spec=",")
-    return (
-        f"{stands}, beyond the queue's end, and {TIMER_LOG}/ leads to no message: a start goes on at {end},"
-        f" and never delivers what was still to come of the {messages} before it"
-    )
-
-
-def _by_checkpoint(store: Store) -> int | None:
-    """Return the lesser of the timer's offset and its master's, by which a broker goes; None without."""
-    path = None if store.root is None else store.root / TIMER_PROGRESS
+    path = None if config is None else config / TIMER_CHECKPOINT
     if path is None or not path.is_regular():
         return None
-    with suppress(EnvironmentFailureError):
-        checkpoint = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
-        if checkpoint is not None:
-            return min(checkpoint.last_timer_queue_offset, checkpoint.master_timer_queue_offset)
-    return None
+    return TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
 
 
-def _by_log(store: Store) -> int | None:
-    """Return the queue offset after the message of the timer log's last unit; None if it leads to none."""
-    place = None if store.root is None else _last_unit(store.root / TIMER_LOG)
-    record = None if place is None else record_at(store.commitlog, place)
-    return None if record is None else record.head.queue_offset + 1
+def timer_log(root: Location) -> dict[int, int]:
+    """Return the sizes of the timer log's files, by the position at which each begins, ascending."""
+    return {
+        int(name): status.size_bytes
+        for name, status in sorted(entries_in(root / TIMER_LOG))
+        if status.kind is FileKind.FILE and digits_of(name, NAME_DIGITS) is not None
+    }
 
 
-def _last_unit(directory: Location) -> int | None:
-    """Return the physical offset in the timer log's last unit; None without one."""
-    names = (name for name in names_in(directory, FileKind.FILE) if digits_of(name, NAME_DIGITS) is not None)
-    places = (_last_in(directory / name) for name in sorted(names, reverse=True))
-    return next((place for place in places if place is not None), None)
+def last_timed(root: Location) -> int | None:
+    """Return the physical offset of the message of the timer log's last unit; None without one."""
+    paths = (root / TIMER_LOG / f"{start:0{NAME_DIGITS}}" for start in reversed(timer_log(root)))
+    return next((place for place in map(_last_in, paths) if place is not None), None)
 
 
 def _last_in(path: Location) -> int | None:
     last, position = None, 0
     with suppress(EnvironmentFailureError), path.reader() as file:
-        while data := file.read_at(position, _PAGE_BYTES, []):
+        while data := file.read_at(position, _UNITS_BYTES, []):
             whole = len(data) // TIMER_UNIT.size * TIMER_UNIT.size
             for size, magic, log_offset in TIMER_UNIT.iter_unpack(data[:whole]):
                 if size != TIMER_UNIT.size or magic | TIMER_UNIT_MAGICS != TIMER_UNIT_MAGICS:
@@ -81,3 +74,29 @@ def _last_in(path: Location) -> int | None:
                 last = log_offset
             position += len(data)
     return last
+
+
+def timer_slots(root: Location) -> list[tuple[int, int, int]]:
+    """Return of each used slot of the wheel its time, in units of the precision, first position and messages.
+
+    With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
+    """
+    snapshots = sorted(
+        (number, name)
+        for name in names_in(root, FileKind.FILE)
+        if name.startswith(f"{TIMER_WHEEL}.") and (number := parse_long(name[len(TIMER_WHEEL) + 1 :]))
+    )
+    wheels = (TIMER_WHEEL, *(name for _, name in snapshots[-1:]))
+    return next((slots for name in wheels if (slots := list(_slots(root / name)))), [])
+
+
+def _slots(wheel: Location) -> Iterator[tuple[int, int, int]]:
+    data = b""
+    if wheel.is_regular():
+        with suppress(EnvironmentFailureError):
+            data = wheel.read_head(WHEEL_BYTES, [])
+    for at in range(0, len(data), _PAGE_BYTES):
+        page = data[at : at + _PAGE_BYTES]
+        if page.count(0) < len(page):  # most are empty
+            whole = len(page) // SLOT.size * SLOT.size
+            yield from ((slot[0], slot[1], slot[3]) for slot in SLOT.iter_unpack(page[:whole]) if slot[3] > 0)

@@ -6,6 +6,7 @@ import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rmqtool.derived.timer import TIMER_CHECKPOINT, TIMER_PROGRESS
 from rmqtool.doctor import (
     CONFIG_KINDS,
     OTHER_KEEPERS,
@@ -335,9 +336,6 @@ def _judged(
         )
 
 
-TIMER_CHECKPOINT = "timercheck"
-
-
 class TimerDiagnosis(NamedTuple):
     """A timer that has lost its progress.
 
@@ -372,5 +370,5 @@ def diagnose_timer(store: Store) -> TimerDiagnosis | None:
     if not waiting or (len(head) == TIMER_CHECKPOINTS.size and any(head)):
         return None
     return TimerDiagnosis(
-        f"config/{TIMER_CHECKPOINT}", "empty" if not head else "cut" if any(head) else "zero-filled", waiting
+        TIMER_PROGRESS, "empty" if not head else "cut" if any(head) else "zero-filled", waiting
     )

@@ -11,17 +11,21 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.derived.timer import timer_ahead
+from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL, last_timed, timer_checkpoint
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import counted
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery import Prediction, PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
+from rmqtool.scan.records import record_at
 from rmqtool.store.broker_conf import DEFINITIONS, Origin
 from rmqtool.store.names import Listing
-from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, TIMER_WHEEL, names_in
+from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
 from rmqtool.store.segments import Segment, label_of
 from rmqtool.topics import TIMER_TOPIC
 
@@ -175,6 +179,34 @@ def timer_hazards(settings: Settings, store: Store, prediction: Prediction) -> I
         text = timer_ahead(store, low, end)
         if text is not None:
             yield f"{text[0].upper()}{text[1:]}."
+
+
+def timer_ahead(store: Store, low: int, end: int | None) -> str | None:
+    """Return what a start makes of a timer that is ahead of its queue, a clause; None if it loses nothing.
+
+    It goes on by the lesser of its offset and its master's, or after the message of the timer log's last unit
+    (``TimerMessageStore#recover``, ``#recoverAndRevise``, ``#reviseQueueOffset``, 5.3.3 to 5.5.1).
+    ``low`` and ``end`` are the queue's bounds once the log is dispatched; ``end`` is None without a queue.
+    """
+    checkpoint = None
+    with suppress(EnvironmentFailureError):
+        checkpoint = None if store.root is None else timer_checkpoint(store.root / "config")
+    if checkpoint is None or store.root is None:
+        return None
+    place = min(checkpoint.last_timer_queue_offset, checkpoint.master_timer_queue_offset)
+    if place <= (end or 0):
+        return None
+    stands = f"the timer stands at {place} in {TIMER_TOPIC}/0"
+    if end is None:
+        return f"{stands}, which does not exist: none of the next {place:,} timed messages is ever delivered"
+    timed = last_timed(store.root)
+    if timed is not None and record_at(store.commitlog, timed) is not None:
+        return None
+    messages = counted(end - low, "message", spec=",")
+    return (
+        f"{stands}, beyond the queue's end, and {TIMER_LOG}/ leads to no message: a start goes on at {end},"
+        f" and never delivers what was still to come of the {messages} before it"
+    )
 
 
 def _has_timer(settings: Settings, release: Release) -> bool:

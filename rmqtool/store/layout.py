@@ -18,7 +18,7 @@ from rmqtool.store.files import TREE_DEPTH, QueueFiles
 from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layouts import Deed
-from rmqtool.store.places import Feature, side_findings
+from rmqtool.store.places import Feature, compaction_findings
 from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray, denied_finding, label_of
 
 if TYPE_CHECKING:
@@ -169,9 +169,10 @@ def _item_count(file: StoreFile) -> int:
     return 0 if header is None else header.index_count - 1
 
 
-def layout_findings(store: Store) -> Iterator[Finding]:
-    """Yield the layout findings of a store, structure by structure."""
+def layout_findings(store: Store, beside: Iterable[Finding] = ()) -> Iterator[Finding]:
+    """Yield the layout findings of a store, structure by structure, those of files ``beside`` second."""
     yield from _root_findings(store)
+    yield from beside if store.kind is PathKind.STORE else ()
     yield from _commitlog_findings(store)
     for kind in QUEUE_KINDS:
         yield from _queue_tree_findings(store, kind)
@@ -208,8 +209,7 @@ def _root_findings(store: Store) -> Iterator[Finding]:
         yield Finding(code=codes.ST_ABORT, file="abort")
     yield from _doubts(store)
     if store.root is not None:
-        precision_ms = store.settings["timerPrecisionMs"].value
-        yield from side_findings(store.root, precision_ms if isinstance(precision_ms, int) else 1)
+        yield from compaction_findings(store.root)
 
 
 def _feature(feature: Feature) -> Finding:

@@ -1,22 +1,19 @@
-"""Places in a store beside the examined structures: other forms of log and queues, compaction, timers.
+"""Places in a store beside the examined structures: other forms of log and queues, compaction.
 
-Where a place may hold the log or queues, settings decide (`features_of`). Of compaction and timer files, on
-which a start or a delivery depends, names are compared (`side_findings`).
+Where a place may hold the log or queues, settings decide (`features_of`). Of compaction files, on which a
+start depends, names are compared.
 """
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from itertools import islice, pairwise
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.findings import Finding, FindingCode, Structure, codes, counted
-from rmqtool.formats.checkpoint import SLOT, TIMER_CHECKPOINTS, WHEEL_BYTES, TimerCheckpoint
+from rmqtool.findings import Finding, FindingCode, Structure, codes
 from rmqtool.io import FileKind, Location
-from rmqtool.javacompat import parse_long
 from rmqtool.store.broker_conf import DEFINITIONS, Origin
 from rmqtool.store.kinds import (
     DATABASE,
@@ -39,14 +36,13 @@ from rmqtool.store.layouts import (
     Layout,
 )
 from rmqtool.store.ledger import DATA, progress_of
-from rmqtool.store.names import digits_of
-from rmqtool.store.segments import NAME_DIGITS, FileQueue
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from rmqtool.io.source import Status
+    from rmqtool.store.segments import FileQueue
     from rmqtool.store.settings import Settings
 
 
@@ -237,16 +233,12 @@ def _has_rows(directory: Location) -> bool:
 
 
 COMPACTION_LOGS, COMPACTION_QUEUES = "compaction/compactionLog", "compaction/compactionCq"
-TIMER_LOG, TIMER_PROGRESS, TIMER_WHEEL = "timerlog", "config/timercheck", "timerwheel"
-_NEVER = (1 << 63) - 1
-_PAGE_BYTES = 1 << 16
 
 
-def side_findings(root: Location, timer_precision_ms: int) -> Iterator[Finding]:
-    """Yield the findings about names of compaction and timer files, as far as they may be listed."""
+def compaction_findings(root: Location) -> Iterator[Finding]:
+    """Yield the findings about names of compaction files, as far as they may be listed."""
     for label, reason in _unpaired_compaction(root):
         yield Finding(code=codes.ST_COMPACTION_PAIRS, file=label, message=f"{label} {reason}")
-    yield from _timer_findings(root, timer_precision_ms)
 
 
 def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
@@ -268,89 +260,12 @@ def _unpaired_compaction(root: Location) -> Iterator[tuple[str, str]]:
                         yield f"{side}/{name}", f"has no file of its name in {other}"
 
 
-def _timer_findings(root: Location, precision_ms: int) -> Iterator[Finding]:
-    """Yield the missing files of the timer log, by their neighbours, the checkpoint or the wheel."""
-    directory = root / TIMER_LOG
-    files = sorted(
-        name for name in names_in(directory, FileKind.FILE) if digits_of(name, NAME_DIGITS) is not None
-    )
-    sizes = {name: status.size_bytes for name, status in _entries(directory)}
-    checkpoint = _timer_checkpoint(root / TIMER_PROGRESS)
-    start = int(files[0]) if files else _NEVER
-    if start and (slots := _slots_before(root, start, checkpoint.last_read_time_ms // max(precision_ms, 1))):
-        yield _first_files_gone(start, slots)
-    for one, following in pairwise(files):
-        if (missing := int(following) - int(one) - sizes[one]) > 0:
-            yield _timer_gap(int(one) + sizes[one], missing, f"between {one} and {following}")
-    end = int(files[-1]) + sizes[files[-1]] if files else 0
-    if (flushed := checkpoint.last_timer_log_flush_pos) > end:
-        yield _timer_gap(
-            end, flushed - end, f"before {flushed}, to which {TIMER_PROGRESS} says it was written"
-        )
-
-
-def _timer_gap(position: int, length: int, where: str) -> Finding:
-    text = f"{TIMER_LOG} lacks {counted(length, 'byte')} from {position} on, {where}"
-    return Finding(code=codes.ST_TIMER_GAP, file=TIMER_LOG, length=length, expected=position, message=text)
-
-
-def _first_files_gone(start: int, slots: list[tuple[int, int]]) -> Finding:
-    """Return the finding about chains that begin before the first file, so their beginning is lost."""
-    before = min(first for first, _ in slots)
-    messages = sum(count for _, count in slots)
-    text = (
-        f"{counted(len(slots), 'slot')} of {TIMER_WHEEL} with {counted(messages, 'message')} to come lead to"
-        f" {before} and further on in {TIMER_LOG}, which"
-        f" {'has no file' if start == _NEVER else f'begins at {start}'}"
-    )
-    length = None if start == _NEVER else start - before
-    return Finding(code=codes.ST_TIMER_GAP, file=TIMER_LOG, length=length, expected=before, message=text)
-
-
-def _slots_before(root: Location, start: int, read: int) -> list[tuple[int, int]]:
-    """Return first position and number of messages of future slots that begin before one in the timer log.
-
-    With ``timerWheelSnapshotFlush`` (5.3.4+) the newest ``timerwheel.N`` is the wheel, ``timerwheel`` empty.
-    """
-    snapshots = [one for one in names_in(root, FileKind.FILE) if one.startswith(f"{TIMER_WHEEL}.")]
-    newest = sorted(
-        (number, snapshot)
-        for snapshot in snapshots
-        if (number := parse_long(snapshot[len(TIMER_WHEEL) + 1 :]))
-    )
-    for name in (TIMER_WHEEL, *(one for _, one in newest[-1:])):
-        if slots := list(_slots(root / name)):
-            return [slot[1::2] for slot in slots if slot[0] >= read and 0 <= slot[1] < start]
-    return []
-
-
-def _slots(wheel: Location) -> Iterator[tuple[int, int, int, int]]:
-    data = b""
-    if wheel.is_regular():
-        with suppress(EnvironmentFailureError):
-            data = wheel.read_head(WHEEL_BYTES, [])
-    for at in range(0, len(data), _PAGE_BYTES):
-        page = data[at : at + _PAGE_BYTES]
-        if page.count(0) < len(page):  # most are empty
-            whole = len(page) // SLOT.size * SLOT.size
-            yield from (slot[:4] for slot in SLOT.iter_unpack(page[:whole]) if slot[3] > 0)
-
-
-def _timer_checkpoint(path: Location) -> TimerCheckpoint:
-    if path.is_regular():
-        with suppress(EnvironmentFailureError):
-            checkpoint = TIMER_CHECKPOINTS.decode(path.read_head(TIMER_CHECKPOINTS.size, []))
-            if checkpoint is not None:
-                return checkpoint
-    return TimerCheckpoint(0, 0, 0, 0)
-
-
 def names_in(directory: Location, kind: FileKind) -> set[str]:
     """Return the names of one kind in a directory; none where it may not be listed."""
-    return {name for name, status in _entries(directory) if status.kind is kind}
+    return {name for name, status in entries_in(directory) if status.kind is kind}
 
 
-def _entries(directory: Location) -> list[tuple[str, Status]]:
+def entries_in(directory: Location) -> list[tuple[str, Status]]:
     """Return the entries of a directory; nothing where it may not be listed: IO-DENIED reports that."""
     if directory.kind() is not FileKind.DIRECTORY:
         return []
