@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
 from datetime import datetime, tzinfo
-from enum import Enum, StrEnum, auto
+from enum import Enum, auto
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -21,7 +21,7 @@ from rmqtool.times import epoch_ms
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-_Word = TypeVar("_Word", bound=StrEnum)
+_Word = TypeVar("_Word", bound=str)
 _Request = TypeVar("_Request", bound="DataclassInstance")
 
 _OPTION = "option"
@@ -93,17 +93,10 @@ class Option:
         elif self.kind is ValueKind.NAMES:
             return names_of(given)
         elif self.kind is ValueKind.WORD:
-            return self._word(given)
+            return word_of(self.name, given, self.words)
         elif self.kind is ValueKind.WORDS:
-            return frozenset(map(self._word, names_of(given)))
+            return frozenset(word_of(self.name, name, self.words) for name in names_of(given))
         return given
-
-    def _word(self, given: object) -> str:
-        """Return the word itself, which may be a member of an enumeration."""
-        for word in self.words:
-            if word == given:
-                return word
-        raise UsageError(f"{self.name}={given!r}: give one of {', '.join(self.words)}")
 
 
 def flag(summary: str, **more: Any) -> Any:
@@ -250,9 +243,9 @@ def names_of(given: object) -> tuple[str, ...]:
     return several
 
 
-def word_of(name: str, value: str, words: type[_Word]) -> _Word:
-    """Return a word of an enumeration; a UsageError lists its words."""
-    try:
-        return words(value)
-    except ValueError:
-        raise UsageError(f"{name}={value!r}: give one of {', '.join(words)}") from None
+def word_of(name: str, value: object, words: Iterable[_Word]) -> _Word:
+    """Return the word itself, which may be a member of an enumeration; a UsageError lists the words."""
+    for word in words:
+        if word == value:
+            return word
+    raise UsageError(f"{name}={value!r}: give one of {', '.join(words)}")

@@ -84,7 +84,6 @@ def dump_command(
     body = session.body
     takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
     lines = body or BodyMode.NONE if takes_lines else None
-    session.read_times()
     for store in stores:
         session.note_state(store)
     session.stream_data()

@@ -67,7 +67,6 @@ def export_command(
     """
     session.makes(out, REPORT_NAME, several=resume)
     engine = session.engine
-    session.read_times()
     words = _words(session)
     if resume:
         return _resumed(session, paths, words, out)

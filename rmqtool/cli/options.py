@@ -127,6 +127,8 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
 
 
 A_PATH, A_RESULT_FILE = LocalPath(), LocalPath(takes_dash=False)
+A_TIME = click.types.StringParamType()
+"""Text of a time, which the session reads in its zone."""
 A_STORE, A_RESULT = _StorePath(), _StorePath(takes_dash=False)
 """Store to read, and target of a result that may lie in object storage."""
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
@@ -282,6 +284,7 @@ def given_options(request: type[DataclassInstance], options: dict[str, Any]) -> 
 
 def _click_option(option: Option) -> Callable[[Any], Any]:
     types = {
+        ValueKind.MOMENT: A_TIME,
         ValueKind.NUMBER: int if option.least is None else click.IntRange(option.least, option.most),
         ValueKind.WORD: click.Choice([str(word) for word in option.words]),
         ValueKind.WORDS: click.Choice([str(word) for word in option.words]),

@@ -85,7 +85,6 @@ def query_command(
     Every message is read and compared before it is shown. Standard error names the structure that answered.
     """  # noqa: D301 - click's mark of lines that stay as they are
     options = session.options
-    session.read_times()
     store = session.open(store_path)
     keys = None if keys_file is None else read_keys(keys_file, options["topic"])
     given = session.given(QueryRequest)

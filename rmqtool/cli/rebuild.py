@@ -102,8 +102,7 @@ def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> Exi
 def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[str]) -> ExitStatus:
     options = session.options
     session.makes(options["out"], REBUILD_REPORT, several=is_fleet(paths))
-    until = session.moment("--until-timestamp", options["until_timestamp"])
-    words = session.given(RebuildRequest) | {"parts": parts, "until_timestamp": until}
+    words = session.given(RebuildRequest) | {"parts": parts}
     if is_fleet(paths):
         return _rebuild_all(session, paths, words)
     if options["resume"]:

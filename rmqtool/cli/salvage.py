@@ -27,7 +27,6 @@ from rmqtool.report.outcome_text import salvage_text
 from rmqtool.report.output import Format, check_output_files, open_output
 from rmqtool.salvage import Holes
 from rmqtool.store.kinds import SALVAGE_REPORT, PathKind
-from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,7 +77,6 @@ def salvage_command(
     out: StorePath | None,
     plan_path: Path | None,
     replay: Path | None,
-    until_timestamp: str | None,
 ) -> ExitStatus:
     """Write a new store of what is left of a damaged one.
 
@@ -90,8 +88,6 @@ def salvage_command(
     """
     if (out is None) == (plan_path is None):
         raise UsageError("give --out DIR for the result, or --plan FILE for what would be done")
-    if until_timestamp is not None:
-        parse_time(until_timestamp, session.zone)
     session.makes(out, SALVAGE_REPORT)
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])

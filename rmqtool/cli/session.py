@@ -14,6 +14,7 @@ from rmqtool.api.functions import kind_of_part
 from rmqtool.api.functions import open as open_store
 from rmqtool.cli.group import Command, SharedState
 from rmqtool.cli.options import (
+    A_TIME,
     OPENING,
     StorePath,
     adding,
@@ -113,7 +114,7 @@ class Session:
         options: Arguments and options of the command, `rmqtool.cli.options.shared_options` among them.
 
     Attributes:
-        options: The same; times among them become epoch milliseconds with `read_times`.
+        options: The same; times among them are epoch milliseconds.
         console: Where everything that is not data goes.
         format: Format of the data.
         fail_on: Findings that count for the exit status.
@@ -136,6 +137,7 @@ class Session:
         COMPILATION.listener = self.console.compiling
         RUNNING.arguments, RUNNING.begin_ms = self._state.words, self._state.begin_ms
         context.call_on_close(partial(setattr, RUNNING, "arguments", None))
+        self._read_times(context.command.params)
 
     def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
         """Return the values of the options that a request declares."""
@@ -185,19 +187,16 @@ class Session:
         name = self.options["timezone"]
         return None if name is None else zone_of_name(name)
 
-    def moment(self, option: str, text: str | None) -> int | None:
-        """Return a time in epoch milliseconds, None for none; report how a doubtful one was read."""
-        if text is None:
-            return None
-        found_ms = parse_time(text, self.zone)
-        if not is_explicit(text):
-            self.console.note(f"{option} {text} is {time_text(found_ms, self.zone)}")
-        return found_ms
-
-    def read_times(self) -> None:
-        """Make epoch milliseconds of ``--begin`` and ``--end``; see `moment`."""
-        for name in ("begin", "end"):
-            self.options[name] = self.moment(f"--{name}", self.options[name])
+    def _read_times(self, parameters: Iterable[click.Parameter]) -> None:
+        """Make epoch milliseconds of the times among the options; say how a doubtful one was read."""
+        for parameter in parameters:
+            name = parameter.name or ""
+            text = self.options[name] if parameter.type is A_TIME else None
+            if text is not None:
+                self.options[name] = time_ms = parse_time(text, self.zone)
+                if not is_explicit(text):
+                    option = f"--{name.replace('_', '-')}"
+                    self.console.note(f"{option} {text} is {time_text(time_ms, self.zone)}")
 
     def open(
         self,

@@ -14,6 +14,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.rows.bodies import BodyMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -77,14 +78,6 @@ class FileFormat(StrEnum):
         return self in {FileFormat.NDJSON, FileFormat.CSV}
 
 
-class TextBodies(StrEnum):
-    """Form of bodies in text."""
-
-    TEXT = "text"  # base64 where they cannot be
-    HEX = "hex"
-    BASE64 = "base64"
-
-
 class Partition(StrEnum):
     """Key by which messages are divided into files."""
 
@@ -96,7 +89,7 @@ class FileForm(NamedTuple):
     """Form of files of columns; ``partition`` None makes one sequence of files."""
 
     format: FileFormat
-    bodies: TextBodies = TextBodies.TEXT
+    bodies: BodyMode = BodyMode.TEXT
     partition: Partition | None = None
 
 

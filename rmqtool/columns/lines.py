@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.columns import COLUMNS, ColumnChoice, TextBodies
+from rmqtool.columns import COLUMNS, ColumnChoice
 from rmqtool.columns.encoder import (
     FIXED_WORDS,
     LONGS_BY_NAME,
@@ -24,6 +24,7 @@ from rmqtool.columns.encoder import (
 )
 from rmqtool.kernels.filters import RowFilter
 from rmqtool.kernels.lines import BodyForm, Cell, LineCells, write_lines
+from rmqtool.rows.bodies import BodyMode
 from rmqtool.rows.log_splits import LogJob, kernel_filter
 
 if TYPE_CHECKING:
@@ -55,14 +56,14 @@ class LineForm(NamedTuple):
 
     Attributes:
         names: Columns in order.
-        bodies: Form of bodies; None leaves them out, as null.
+        bodies: Form of bodies.
         is_csv: True for csv, where all but numbers is quoted, and lists and properties are JSON.
         start: Text before the first name of an object.
         before_damage: Text before the name of the list of damage.
     """
 
     names: tuple[str, ...]
-    bodies: TextBodies | None
+    bodies: BodyMode
     is_csv: bool = False
     start: str = "{"
     before_damage: str = ""
@@ -90,7 +91,7 @@ class LineForm(NamedTuple):
         return [*(f'{before}"{name}"' for name in _ENCODINGS), "" if self.is_csv else "null"]
 
 
-def dump_form(bodies: TextBodies | None) -> LineForm:
+def dump_form(bodies: BodyMode) -> LineForm:
     """Return the form of rows of messages: those of a plain message, whose meaning is null."""
     before = '{"type": "message", ', '"explanation": null, '
     return LineForm(tuple(COLUMNS), bodies, False, *before)
@@ -156,7 +157,7 @@ class LineMaker:
             tuple(np.asarray(text) for text in columns.texts),
             np.asarray(columns.stops),
             np.asarray(columns.list_stops),
-            int(BodyForm[(form.bodies or TextBodies.TEXT).name]),
+            int(BodyForm[form.bodies.name]),
             int(form.is_csv),
         )
 
@@ -169,7 +170,7 @@ class LineMaker:
             return Cell.NUMBER, columns.numbers[NUMBERS_BY_NAME[name], :count]
         if name == "damage":
             return Cell.VALUE, self._damage(columns, words)
-        if name == "body" and self._form.bodies is None:
+        if name == "body" and self._form.bodies is BodyMode.NONE:
             return Cell.VALUE, np.full(count, words.add(['null, "bodyEncoding": null']))
         if name in _WITHOUT_NUMBERS:
             return _WITHOUT_NUMBERS[name], None
@@ -197,7 +198,7 @@ class LineMaker:
 class LineJob(LogJob):
     """Job that writes lines; messages with one of ``odd_flags`` in SYSFLAG, or a meaning, come as rows."""
 
-    body: TextBodies | None
+    body: BodyMode
     odd_flags: int = 0
 
     def encoder(self, segment: Segment) -> _LineEncoder:
@@ -215,7 +216,7 @@ class _LineEncoder(ColumnEncoder):
 
 class _LineFilling(Filling):
     def __init__(self, form: LineForm) -> None:
-        names = tuple(name for name in form.names if name != "body" or form.bodies is not None)
+        names = tuple(name for name in form.names if name != "body" or form.bodies is not BodyMode.NONE)
         super().__init__(ColumnChoice(names), ROOM_ROWS, ROOM_BYTES)
         self._maker = LineMaker(form)
 

@@ -46,7 +46,7 @@ class BodyForm(IntEnum):
     TEXT = 0  # base64 where it cannot be
     HEX = 1
     BASE64 = 2
-    NULL = 3  # what a text has that is not there
+    NONE = 3  # left out; the word is what a text has that is not there
 
 
 class LineCells(NamedTuple):
@@ -185,7 +185,7 @@ def _put_line(cells: LineCells, row: int, out: Buffer, n: int) -> int:
             start = cells.word_stops[number]
             n = put_text(out, n, cells.words, start, cells.word_stops[number + 1], style)
         elif kind == Cell.TEXT_OR_NULL and cells.stops[source, row] == cells.stops[source, row + 1]:
-            n = _put_word(cells, BodyForm.NULL, out, n)
+            n = _put_word(cells, BodyForm.NONE, out, n)
         elif kind in (Cell.TEXT, Cell.TEXT_OR_NULL):
             n = _put_piece(cells, source, row, out, n, style)
         elif kind == Cell.BODY:

@@ -95,10 +95,13 @@ class BodyMode(StrEnum):
     """Values of ``--body``."""
 
     NONE = "none"
-    TEXT = "text"
+    TEXT = "text"  # base64 where a body cannot be
     HEX = "hex"
     BASE64 = "base64"
 
+
+TEXT_BODIES = (BodyMode.TEXT, BodyMode.HEX, BodyMode.BASE64)
+"""Forms of bodies in a column of text."""
 
 Encoded = tuple[str | None, str | None]
 """A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""

@@ -12,10 +12,10 @@ from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.columns import TextBodies
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
 from rmqtool.options import check_least, request_of, word_of
+from rmqtool.rows.bodies import TEXT_BODIES, BodyMode
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store.geometry import zone_of_name
 
@@ -82,7 +82,7 @@ class ReadOptions:
     messages: MessageFilter = field(default_factory=MessageFilter)
     from_offset: int | None = None
     to_offset: int | None = None
-    bodies: TextBodies | None = None
+    bodies: BodyMode | None = None
     decompress: bool = False
     broker_conf: str | None = None
     properties: tuple[str, ...] = ()
@@ -116,7 +116,7 @@ def options_of(given: Mapping[str, str]) -> ReadOptions:
         messages=messages,
         from_offset=_number(texts, "fromOffset", least=0),
         to_offset=_number(texts, "toOffset", least=0),
-        bodies=None if body == "binary" else word_of("body", body, TextBodies),
+        bodies=None if body == "binary" else word_of("body", body, TEXT_BODIES),
         decompress=_truth(texts, "decompress"),
         broker_conf=texts.get("brokerConf"),
         properties=tuple(

@@ -15,13 +15,11 @@ import pyarrow as pa
 from rmqtool.columns import COLUMNS, EARLIEST_MS, LATEST_MS, ColumnChoice
 from rmqtool.columns.arrow import schema_of
 from rmqtool.errors import UsageError
-from rmqtool.rows.bodies import encoded_body
+from rmqtool.rows.bodies import BodyMode, encoded_body
 from rmqtool.spark.options import ReadOptions, Table, unknown_column
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-
-    from rmqtool.columns import TextBodies
 
 
 STORE = "store"
@@ -62,7 +60,7 @@ def _message_columns(options: ReadOptions) -> dict[str, TableColumn]:
     return columns
 
 
-def _encoded(column: pa.Array, bodies: TextBodies, part: int) -> pa.Array:
+def _encoded(column: pa.Array, bodies: BodyMode, part: int) -> pa.Array:
     return pa.array([encoded_body(body, bodies)[part] for body in column.to_pylist()], pa.large_string())
 
 

@@ -10,11 +10,12 @@ import pytest
 
 import rmqtool
 from rmqtool import rows
-from rmqtool.columns import ColumnChoice, TextBodies
+from rmqtool.columns import ColumnChoice
 from rmqtool.columns.encoder import filled
 from rmqtool.columns.lines import LineForm, LineMaker
 from rmqtool.report.output import csv_cell
 from rmqtool.report.terminal import is_cell_text
+from rmqtool.rows.bodies import BodyMode
 from tests.store.fixture_stores import fixture
 
 TEXTS = ["=1+1", "+1", "-1", "@sum", "plain", "a=b", "a\\b", "\\x09", "\t", "\\", "", "\u2028=", "-\u202e\\"]
@@ -38,7 +39,7 @@ def test_cells_of_reports() -> None:
 def test_cells_of_exports(texts: list[str]) -> None:
     (plain, *_) = rmqtool.open(fixture("plain-5.3.3")).messages()
     messages = [replace(plain, topic=text, tags=text, body=text.encode()) for text in texts]
-    form = LineForm(("topic", "tags", "body"), TextBodies.TEXT, is_csv=True)
+    form = LineForm(("topic", "tags", "body"), BodyMode.TEXT, is_csv=True)
     columns = [part for part in filled(messages, ColumnChoice(form.names)) if isinstance(part, rows.Columns)]
     lines = b"".join(bytes(piece) for part in columns for piece in LineMaker(form).lines(part))
     found = list(csv.DictReader(io.StringIO(form.head + lines.decode(), newline="")))

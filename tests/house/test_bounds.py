@@ -31,7 +31,8 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
-from rmqtool.columns import ColumnChoice, TextBodies, encoder, lines
+from rmqtool.rows.bodies import BodyMode
+from rmqtool.columns import ColumnChoice, encoder, lines
 from rmqtool.columns.encoder import ColumnJob
 from rmqtool.columns.lines import LineJob
 from rmqtool.rows.log_splits import log_pieces
@@ -49,7 +50,7 @@ for root in sys.argv[1:]:
             plan = plan_of_store(store_of(Path(root)), handle, split_bytes=split_bytes)
             assert run_reput(plan, InlineEngine(), NullProgress()).messages
             assert any(handle.result.rglob("0*"))
-            for body in (None, *TextBodies):
+            for body in BodyMode:
                 with mock.patch.multiple(lines, OUT_BYTES=rows, ROOM_ROWS=rows, ROOM_BYTES=rows):
                     wanted = MessageFilter(topic="*T*") if body else MessageFilter()
                     store = store_of(Path(root))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rmqtool.columns import TextBodies
 from rmqtool.errors import UsageError
+from rmqtool.rows.bodies import BodyMode
 from rmqtool.spark.options import Mode, Table, options_of
 
 
@@ -29,7 +29,7 @@ def test_options() -> None:
         }
     )
     assert found.paths == ("a", "b")
-    assert (found.table, found.mode, found.bodies) == (Table.DAMAGE, Mode.FAILFAST, TextBodies.HEX)
+    assert (found.table, found.mode, found.bodies) == (Table.DAMAGE, Mode.FAILFAST, BodyMode.HEX)
     assert (found.messages.begin_ms, found.messages.queue_id) == (1_650_028_800_000, 3)
     assert (found.columns, found.decompress) == (("topic", "tags"), True)
     assert found.properties == ("maxHashSlotNum=5", "storePathCommitLog=a,b")

@@ -243,11 +243,9 @@ def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Pro
         store.settings.delay_levels,
     )
     if request.columns is None:
-        from rmqtool.columns import TextBodies
         from rmqtool.columns.lines import LineJob
 
-        body = None if request.lines == "none" else TextBodies(str(request.lines))
-        job: LogJob = LineJob(log, levels, request.messages, body, request.odd_flags)
+        job: LogJob = LineJob(log, levels, request.messages, BodyMode(str(request.lines)), request.odd_flags)
     else:
         from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
         from rmqtool.columns.pieces import ranges_of

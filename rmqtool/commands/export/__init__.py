@@ -17,11 +17,11 @@ from rmqtool.columns import (
     FileForm,
     FileFormat,
     Partition,
-    TextBodies,
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.projection import shared_fields
+from rmqtool.rows.bodies import TEXT_BODIES, BodyMode
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:
@@ -63,8 +63,8 @@ class ExportedMessages:
     from_offset: int | None = options.from_offset()
     to_offset: int | None = options.to_offset()
     decompress: bool = options.flag(options.DECOMPRESS_HELP)
-    body: TextBodies = options.word(
-        TextBodies, TextBodies.TEXT, "Bodies in ndjson and csv; text: base64 if a body is not text."
+    body: BodyMode = options.word(
+        TEXT_BODIES, BodyMode.TEXT, "Bodies in ndjson and csv; text: base64 if a body is not text."
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool import rows
-from rmqtool.columns import TextBodies, lines
+from rmqtool.columns import lines
 from rmqtool.columns.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
 from rmqtool.report.output import row_object, to_json
@@ -32,17 +32,13 @@ if TYPE_CHECKING:
 LEVELS = read_delay_levels("1s 5s")
 STORE_NAMES = sorted(path.name for path in STORES.iterdir() if path.is_dir())
 EVERYTHING = MessageFilter()
-FORMS = (None, *TextBodies)
+FORMS = tuple(BodyMode)
 _GROUPS = st.sampled_from([b"\0\0", b"\0\1", b"\xff\xff", b"\x20\x01", b"\0\xab", b"\x0f\0"])
 addresses = st.tuples(*2 * (st.lists(_GROUPS, min_size=8, max_size=8).map(b"".join),))
 
 
-def mode_of(job: LineJob) -> BodyMode:
-    return BodyMode.NONE if job.body is None else BodyMode(job.body)
-
-
 def by_kernels(job: LineJob) -> str:
-    mode = mode_of(job)
+    mode = job.body
     return "".join(
         one.text if isinstance(one, rows.Lines) else to_json(row_object(one, mode)) + "\n"
         for one in log_pieces(job)
@@ -50,7 +46,7 @@ def by_kernels(job: LineJob) -> str:
 
 
 def by_rows(job: LineJob) -> str:
-    make, mode = MessageRows(job.log, job.delay_levels), mode_of(job)
+    make, mode = MessageRows(job.log, job.delay_levels), job.body
     return "".join(
         to_json(row_object(make.row(event), mode)) + "\n"
         for event in walk(job.log.segments, job.begin, job.end)
@@ -65,7 +61,7 @@ def log_of(path: Path) -> FileQueue:
 @pytest.mark.few(8)
 @pytest.mark.parametrize("name", STORE_NAMES)
 @pytest.mark.parametrize("body", FORMS)
-def test_every_fixture(name: str, body: TextBodies | None) -> None:
+def test_every_fixture(name: str, body: BodyMode) -> None:
     job = LineJob(log_of(STORES / name), LEVELS, EVERYTHING, body, split_bytes=3000)
     assert by_kernels(job) == by_rows(job)
 
@@ -86,7 +82,7 @@ def test_every_fixture(name: str, body: TextBodies | None) -> None:
 @pytest.mark.parametrize(("begin", "end"), [(0, None), (300, 12_345), (8192, 16_384), (9000, 9001)])
 def test_filters_and_ranges(wanted: MessageFilter, begin: int, end: int | None) -> None:
     log = log_of(STORES / "plain-4.9.8")
-    job = LineJob(log, LEVELS, wanted, TextBodies.TEXT, begin=begin, end=end, split_bytes=1000)
+    job = LineJob(log, LEVELS, wanted, BodyMode.TEXT, begin=begin, end=end, split_bytes=1000)
     assert by_kernels(job) == by_rows(job)
 
 
@@ -94,7 +90,7 @@ def test_times() -> None:
     log = log_of(STORES / "plain-5.3.3")
     times = [event.head.store_timestamp_ms for event in walk(log.segments) if isinstance(event, Record)]
     wanted = MessageFilter(begin_ms=times[10], end_ms=times[20])
-    job = LineJob(log, LEVELS, wanted, None)
+    job = LineJob(log, LEVELS, wanted, BodyMode.NONE)
     assert by_kernels(job) == by_rows(job)
     assert by_kernels(job).count('"message"') >= 11
 
@@ -117,7 +113,7 @@ def test_damage_anywhere(
         content = bytearray(path.read_bytes())
         content[place % 8192 : place % 8192 + len(data)] = data
         path.write_bytes(content[:8192])
-    job = LineJob(log_of(folder), LEVELS, EVERYTHING, None, split_bytes=split_bytes)
+    job = LineJob(log_of(folder), LEVELS, EVERYTHING, BodyMode.NONE, split_bytes=split_bytes)
     assert by_kernels(job) == by_rows(job)
 
 
@@ -136,7 +132,7 @@ def test_damage_anywhere(
     st.sampled_from(FORMS),
 )
 def test_hostile_messages(
-    tmp_path_factory: pytest.TempPathFactory, messages: list[Any], form: TextBodies | None
+    tmp_path_factory: pytest.TempPathFactory, messages: list[Any], form: BodyMode
 ) -> None:
     folder = tmp_path_factory.mktemp("log") / "commitlog"
     folder.mkdir()
@@ -154,21 +150,21 @@ def test_hostile_messages(
 
 def test_lines_that_do_not_fit_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lines, "OUT_BYTES", 100)
-    job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, TextBodies.HEX)
+    job = LineJob(log_of(STORES / "plain-4.9.8"), LEVELS, EVERYTHING, BodyMode.HEX)
     assert by_kernels(job) == by_rows(job)
 
 
 @pytest.mark.parametrize("name", ["ipv6-5.3.3", "propcrc-5.3.3", "batchcq-5.3.3"])
 def test_what_kernels_write_themselves(name: str) -> None:
     """IPv6 hosts, checksums of records and inner batches are nothing odd."""
-    found = list(log_pieces(LineJob(log_of(STORES / name), LEVELS, EVERYTHING, None)))
+    found = list(log_pieces(LineJob(log_of(STORES / name), LEVELS, EVERYTHING, BodyMode.NONE)))
     assert [one for one in found if isinstance(one, rows.Lines)]
     assert not [one for one in found if isinstance(one, rows.Message)]
 
 
 def test_text_that_kernels_write_themselves() -> None:
     """Only what is no UTF-8, or would be escaped, is left to rows."""
-    found = list(log_pieces(LineJob(log_of(STORES / "unicode-5.3.3"), LEVELS, EVERYTHING, None)))
+    found = list(log_pieces(LineJob(log_of(STORES / "unicode-5.3.3"), LEVELS, EVERYTHING, BodyMode.NONE)))
     assert not "".join(one.text for one in found if isinstance(one, rows.Lines)).isascii()
     texts = [repr((one.topic, one.properties)) for one in found if isinstance(one, rows.Message)]
     assert texts
@@ -176,7 +172,7 @@ def test_text_that_kernels_write_themselves() -> None:
 
 
 def test_messages_that_are_wanted_as_rows() -> None:
-    job = LineJob(log_of(STORES / "batchcq-5.3.3"), LEVELS, EVERYTHING, None, odd_flags=0x80)
+    job = LineJob(log_of(STORES / "batchcq-5.3.3"), LEVELS, EVERYTHING, BodyMode.NONE, odd_flags=0x80)
     found = [one for one in log_pieces(job) if isinstance(one, rows.Message)]
     assert found
     assert all(one.sys_flag & 0x80 for one in found)
@@ -191,7 +187,7 @@ def test_holes_inside_and_at_the_end(tmp_path: Path) -> None:
         file.seek(1 << 19)
         file.write(record(1 << 19))
         file.truncate(1 << 20)
-    job = LineJob(log_of(tmp_path / "commitlog"), LEVELS, EVERYTHING, None, split_bytes=1 << 14)
+    job = LineJob(log_of(tmp_path / "commitlog"), LEVELS, EVERYTHING, BodyMode.NONE, split_bytes=1 << 14)
     told = by_kernels(job)
     assert told == by_rows(job)
     assert "CL-HOLE" in told
@@ -202,6 +198,6 @@ def test_a_placeholder_keeps_its_meaning(tmp_path: Path) -> None:
     (tmp_path / "commitlog").mkdir()
     data = record(0, properties=b"RMQTOOL_LOST\x011\x02")
     (tmp_path / "commitlog" / f"{0:020d}").write_bytes(data + record(len(data)))
-    job = LineJob(log_of(tmp_path / "commitlog"), LEVELS, EVERYTHING, None)
+    job = LineJob(log_of(tmp_path / "commitlog"), LEVELS, EVERYTHING, BodyMode.NONE)
     assert by_kernels(job) == by_rows(job)
     assert by_kernels(job).count('"kind": "placeholder"') == 1
