@@ -9,14 +9,13 @@ clears nothing (``MappedFileQueue#truncateDirtyFiles``).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.check.log_findings import OTHER_TAGS
-from rmqtool.check.queue_units import NO_EXT_TIME, Detail, Problem, QueueReport
+from rmqtool.check.queue_units import NO_EXT_TIME, Problem, QueueReport
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import FindingCode, Severity, codes, counted
 from rmqtool.kernels.compare import match_units
@@ -24,9 +23,9 @@ from rmqtool.kernels.rows import UNKNOWN_QUEUE_OFFSET
 from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Sequence
 
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Array, Bools, Int64s
     from rmqtool.check.expected import ExpectedUnits, QueueCheck, QueueCheckTask, UnitRows
     from rmqtool.derived.queue_files import Units
     from rmqtool.reput.blocks import Block
@@ -35,6 +34,13 @@ if TYPE_CHECKING:
 
 _SECOND_MS = 1000
 _INT_MIN, _INT_MAX = -(1 << 31), (1 << 31) - 1
+_AND_RECORD = "{observed}, its record {expected}"
+_HASH_FOR_TIME = (
+    "has a hash of tags, {observed}, for deliver time {expected}: recovery of 4.9.2-4.9.8 wrote it"
+)
+_REPEAT = "points at a record that already has an earlier unit"
+_OTHER_QUEUE = "points at a record of another queue"
+_NO_RECORD = "points at an offset where no record begins"
 
 
 @dataclass
@@ -78,11 +84,8 @@ class FieldCheck:
         if wanted.store_timestamps_ms is not None:
             expected = np.where(is_ext, np.maximum(wanted.store_timestamps_ms[hits], 0), times_ms)
             wrong = times_ms != expected
-            self._report.report(
-                Problem(
-                    codes.CQ_EXT_UNIT, units, rows[wrong], lambda _: Detail("has an ext unit of another time")
-                )
-            )
+            message = "has an ext unit of another time"
+            self._report.report(Problem(codes.CQ_EXT_UNIT, units, rows[wrong], message))
 
     def finish(self) -> None:
         """Report once that another delay table explains the deliver times, else each kept finding."""
@@ -109,8 +112,12 @@ class FieldCheck:
             if self._delays:
                 self._delays.agreeing += len(rows)
             return
-        tell = _tell_delay if self._delays else _tell_tags
-        problem = _differing(code, units, rows, tags, wanted, tell)
+        observed = tags[wrong]
+        message: str | Array = f"{OTHER_TAGS} {_AND_RECORD}"
+        if self._delays is not None:
+            is_hash = (observed >= _INT_MIN) & (observed <= _INT_MAX)
+            message = np.where(is_hash, _HASH_FOR_TIME, f"has deliver time {_AND_RECORD}")
+        problem = Problem(code, units, rows[wrong], message, wanted[wrong], observed)
         if self._delays is None:
             self._report.report(problem)
             return
@@ -133,38 +140,10 @@ class FieldCheck:
                 self._differ(units, rows, units.column(name)[rows], column[hits], name)
 
     def _differ(self, units: Units, rows: Int64s, values: Int64s, wanted: Int64s, name: str) -> None:
-        def tell(expected: int, observed: int) -> Detail:
-            return Detail(f"has {name} {observed}, its record {expected}", expected, observed)
-
         code = codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_SIZE_TAG
-        if (values != wanted).any():
-            self._report.report(_differing(code, units, rows, values, wanted, tell))
-
-
-def _differing(
-    code: FindingCode,
-    units: Units,
-    rows: Int64s,
-    values: Int64s,
-    wanted: Int64s,
-    tell: Callable[[int, int], Detail],
-) -> Problem:
-    """Return the problem that some values of units are not those of their records."""
-    wrong = values != wanted
-    both = zip(wanted[wrong].tolist(), values[wrong].tolist(), strict=True)
-    pairs = dict(zip(rows[wrong].tolist(), both, strict=True))
-    return Problem(code, units, rows[wrong], lambda row: tell(*pairs[row]))
-
-
-def _tell_tags(wanted: int, observed: int) -> Detail:
-    return Detail(f"{OTHER_TAGS} {observed}, its record {wanted}", wanted, observed)
-
-
-def _tell_delay(wanted: int, seen: int) -> Detail:
-    if _INT_MIN <= seen <= _INT_MAX:
-        sentence = f"has a hash of tags, {seen}, for deliver time {wanted}: recovery of 4.9.2-4.9.8 wrote it"
-        return Detail(sentence, wanted, seen)
-    return Detail(f"has deliver time {seen}, its record {wanted}", wanted, seen)
+        if (wrong := values != wanted).any():
+            message = f"has {name} {_AND_RECORD}"
+            self._report.report(Problem(code, units, rows[wrong], message, wanted[wrong], values[wrong]))
 
 
 _MOST_STRANGE = 3  # units without a record of their queue that are reported one by one
@@ -276,7 +255,7 @@ class UnitMatch:
         strange = rows[is_inside & (matched < 0)]
         self._real, self._strange = self._real + int(is_inside.sum()), self._strange + len(strange)
         if len(strange) and self._first is None:
-            self._first = Problem(codes.CQ_SUPERFLUOUS, units, strange, _tell_other_queue)
+            self._first = Problem(codes.CQ_SUPERFLUOUS, units, strange, _OTHER_QUEUE)
         self._settle(_Foreign(units, rows[~belongs], matched[~belongs] >= 0), confirmed)
         return confirmed
 
@@ -339,15 +318,14 @@ class UnitMatch:
         is_misplaced = is_misplaced & ~((ahead > 0) & (ahead <= self._report.check.skipped))
         if self._task.level < 3 or not is_misplaced.any():
             return
-        wanted = dict(zip(rows[is_misplaced].tolist(), places[is_misplaced].tolist(), strict=True))
-        number = units.first_number
+        numbers = units.first_number + rows
         is_appended = is_misplaced & (places == 0)
         for chosen, said, severity in (
             (is_misplaced & ~is_appended, "", None),
             (is_appended, ", which a broker appends where the queue ends", Severity.WARNING),
         ):
-            tell = partial(_tell_misplaced, wanted, number, said)
-            self._report.report(Problem(codes.CQ_MISPLACED, units, rows[chosen], tell, severity))
+            columns = rows[chosen], f"has a record of queue offset {{expected}}{said}", places[chosen]
+            self._report.report(Problem(codes.CQ_MISPLACED, units, *columns, numbers[chosen], severity))
 
     def _settle(self, foreign: _Foreign, confirmed: int | None) -> None:
         """Report foreign units before one that belongs; keep those after it."""
@@ -370,11 +348,11 @@ class UnitMatch:
         units, log_end = piece.units, self._task.log_end
         repeats, rows = piece.rows[piece.is_repeat], piece.rows[~piece.is_repeat]
         if self._task.level >= 3 or self._report.check.batch:
-            self._report.report(Problem(codes.CQ_MISPLACED, units, repeats, _tell_repeat))
+            self._report.report(Problem(codes.CQ_MISPLACED, units, repeats, _REPEAT))
         offsets = units.column("physicalOffset")[rows]
         outside = (offsets >= log_end) | (offsets < self._task.log_start)
-        tell = _always(f"points outside the log, which has {self._task.log_start} to {self._task.log_end}")
-        self._report.report(Problem(codes.CQ_DANGLING, units, rows[outside], tell))
+        message = f"points outside the log, which has {self._task.log_start} to {self._task.log_end}"
+        self._report.report(Problem(codes.CQ_DANGLING, units, rows[outside], message))
         self._unmatched.add(self._report, units, rows[~outside])
 
     def _tell_expired(self) -> None:
@@ -395,20 +373,6 @@ class UnitMatch:
             self._report.add(
                 codes.CQ_MIN_WRONG, f"all units of {first.label} are expired", segment=first, position=0
             )
-
-
-def _tell_misplaced(wanted: Mapping[int, int], number: int, said: str, row: int) -> Detail:
-    return Detail(f"has a record of queue offset {wanted[row]}{said}", wanted[row], number + row)
-
-
-def _always(message: str) -> Callable[[int], Detail]:
-    """Return what says the same of every unit."""
-    return lambda _: Detail(message)
-
-
-_tell_repeat = _always("points at a record that already has an earlier unit")
-_tell_other_queue = _always("points at a record of another queue")
-_tell_no_record = _always("points at an offset where no record begins")
 
 
 _MOST_PENDING = 1 << 20
@@ -444,8 +408,8 @@ class UnmatchedUnits:
         records = self._records_among(np.unique(np.concatenate(offsets)))
         for (report, units, rows), places in zip(self._pending, offsets, strict=True):
             is_record = np.isin(places, records)
-            report.report(Problem(codes.CQ_SUPERFLUOUS, units, rows[is_record], _tell_other_queue))
-            report.report(Problem(codes.CQ_DANGLING, units, rows[~is_record], _tell_no_record))
+            report.report(Problem(codes.CQ_SUPERFLUOUS, units, rows[is_record], _OTHER_QUEUE))
+            report.report(Problem(codes.CQ_DANGLING, units, rows[~is_record], _NO_RECORD))
         self._pending, self._count = [], 0
 
     def _records_among(self, offsets: Int64s) -> Int64s:

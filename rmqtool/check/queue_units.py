@@ -8,6 +8,7 @@ each unit's record begins after the end of the one before.
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -20,30 +21,41 @@ from rmqtool.formats.consumequeue import BATCH_COMPACTED_OFFSET, PREBLANK_SIZE, 
 from rmqtool.store.segments import FileQueue, Segment, unreadable_findings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
-    from rmqtool.arrays import Bools, Int64s
+    from rmqtool.arrays import Array, Bools, Int64s
     from rmqtool.check.expected import QueueCheck, QueueCheckTask
     from rmqtool.derived.queue_files import Units
     from rmqtool.io.location import UnreadableRange
 
 
-class Detail(NamedTuple):
-    """The finding on one unit; the message goes on after ``unit N of TOPIC/QUEUE``."""
-
-    message: str
-    expected: Observed = None
-    observed: Observed = None
-
-
 class Problem(NamedTuple):
-    """Units of a chunk, ``rows`` ``(n,)``, with the same defect; ``tell`` returns one row's detail."""
+    """Units of a chunk that break one rule, and what is said of each after ``unit N of TOPIC/QUEUE``.
+
+    Attributes:
+        code: of the rule.
+        units: the chunk.
+        rows: which of them, ``(n,)``.
+        message: one for all, or each one's; ``{expected}``, ``{observed}`` and ``{offset}`` stand for values.
+        expected: ``(n,)``, as the rule has it; None if that is no number.
+        observed: ``(n,)``, likewise.
+        severity: other than the code's.
+    """
 
     code: FindingCode
     units: Units
     rows: Int64s
-    tell: Callable[[int], Detail]
+    message: str | Array
+    expected: Int64s | None = None
+    observed: Int64s | None = None
     severity: Severity | None = None
+
+    def where(self, chosen: Bools) -> Problem:
+        """Return the problem of some of the units, ``(n,)``."""
+        columns: dict[str, Any] = {
+            name: column[chosen] for name, column in self._asdict().items() if isinstance(column, np.ndarray)
+        }
+        return self._replace(**columns)
 
 
 _OF_UNITS = (
@@ -116,7 +128,7 @@ class QueueReport:
         for code in _OF_UNITS:
             self.log.drop(code.code)
             self._pending.drop(code.code)
-        finding = self._finding(first, int(first.rows[0]))
+        finding = self._finding(first, 0)
         message = (
             f"{strange:,} of the {real:,} units of {self.name} lead to no record of it: its files are another"
             " queue's, or another store's"
@@ -125,7 +137,7 @@ class QueueReport:
 
     def report(self, problem: Problem) -> None:
         """Add a problem that counts."""
-        self._note(problem, problem.rows, self.log)
+        self._note(problem, self.log)
 
     def flush(self, problems: Sequence[Problem], confirmed: int | None) -> None:
         """Add the problems of a chunk up to the last unit that belongs to the queue, keep the others.
@@ -138,15 +150,18 @@ class QueueReport:
         for problem in problems:
             numbers = problem.units.first_number + problem.rows
             is_early = numbers <= (-1 if confirmed is None else confirmed)
-            self._note(problem, problem.rows[is_early], self.log)
-            self._note(problem, problem.rows[~is_early], self._pending)
+            self._note(problem.where(is_early), self.log)
+            self._note(problem.where(~is_early), self._pending)
 
-    def _note(self, problem: Problem, rows: Int64s, log: FindingLog) -> None:
-        log.add_rows(rows, lambda row: self._finding(problem, int(row)))
+    def _note(self, problem: Problem, log: FindingLog) -> None:
+        log.add_rows(range(len(problem.rows)), partial(self._finding, problem))
 
-    def _finding(self, problem: Problem, row: int) -> Finding:
-        units, telling = problem.units, problem.tell(row)
-        number = units.first_number + row
+    def _finding(self, problem: Problem, place: int) -> Finding:
+        units, row, message = problem.units, int(problem.rows[place]), problem.message
+        number, offset = units.first_number + row, int(units.rows["physicalOffset"][row])
+        columns = problem.expected, problem.observed
+        expected, observed = (None if column is None else int(column[place]) for column in columns)
+        message = str(message if isinstance(message, str) else message[place])
         return Finding(
             code=problem.code,
             file=units.segment.label,
@@ -154,10 +169,11 @@ class QueueReport:
             length=units.unit_size,
             **self._queue,
             queue_offset=None if self.check.batch else number,
-            physical_offset=int(units.rows["physicalOffset"][row]),
-            expected=telling.expected,
-            observed=telling.observed,
-            message=f"unit {number} of {self.name} {telling.message}",
+            physical_offset=offset,
+            expected=expected,
+            observed=observed,
+            message=f"unit {number} of {self.name} "
+            + message.format(expected=expected, observed=observed, offset=offset),
             severity_override=problem.severity,
         )
 
@@ -174,7 +190,11 @@ def tell_delay_table_once(findings: FindingLog) -> None:
         findings.fold(codes.ST_SETTINGS.code, replace(first, queue_id=None, message=message))
 
 
-_VISIBLE = Detail("is a pre-blank unit after the first unit: it counts as valid, and points to no message")
+_VISIBLE = "is a pre-blank unit after the first unit: it counts as valid, and points to no message"
+_NO_PREBLANK = "has the size of a pre-blank unit after the first unit, but is not one"
+_IMPOSSIBLE = "cannot be: offset {offset}, size {observed}"
+_OUT_OF_ORDER = "points at {observed}, before {expected}, where the record of the unit before it ends"
+_BASE_GAP = "begins at offset {observed}, the one before it ends at {expected}"
 
 
 class UnitOrder:
@@ -212,13 +232,13 @@ class UnitOrder:
             is_bad |= is_misplaced & ~is_visible
             is_preblank |= is_visible
             self._report.report(
-                Problem(codes.CQ_PREBLANK_VISIBLE, units, np.flatnonzero(is_visible), lambda _: _VISIBLE)
+                Problem(codes.CQ_PREBLANK_VISIBLE, units, np.flatnonzero(is_visible), _VISIBLE)
             )
         self.counted += int(np.count_nonzero(~is_zero))
         self._zero_runs(units, is_zero)
-        self._report.report(
-            Problem(self._bad_code, units, np.flatnonzero(is_bad), lambda row: _tell_bad(units, row))
-        )
+        bad = np.flatnonzero(is_bad)
+        messages = np.where(sizes[bad] == PREBLANK_SIZE, _NO_PREBLANK, _IMPOSSIBLE)
+        self._report.report(Problem(self._bad_code, units, bad, messages, observed=sizes[bad]))
         real = np.flatnonzero(~(is_zero | is_bad | is_preblank))
         return real, self._order(units, real, offsets, sizes)
 
@@ -302,13 +322,8 @@ class UnitOrder:
         broken = starts < ends_before
         self._end = int(ends[-1])
         problems = self._bases(units, real)
-        if broken.any():
-            rows = real[broken]
-            before = dict(zip(rows.tolist(), ends_before[broken].tolist(), strict=True))
-            problems.append(
-                Problem(codes.CQ_PHY_ORDER, units, rows, lambda row: _tell_order(units, row, before[row]))
-            )
-        return problems
+        columns = real[broken], _OUT_OF_ORDER, ends_before[broken], starts[broken]
+        return [*problems, Problem(codes.CQ_PHY_ORDER, units, *columns)]
 
     def _bases(self, units: Units, real: Int64s) -> list[Problem]:
         """Check that each base offset is the one before plus its batch."""
@@ -319,9 +334,8 @@ class UnitOrder:
         first = bases[0] if self._base_end is None else self._base_end
         before = np.concatenate([[first], ends[:-1]])
         self._base_end = int(ends[-1])
-        rows = real[bases != before]
-        wanted = dict(zip(real.tolist(), before.tolist(), strict=True)) if len(rows) else {}
-        return [Problem(codes.BQ_BASE_GAP, units, rows, lambda row: _tell_base(units, row, wanted[row]))]
+        wrong = bases != before
+        return [Problem(codes.BQ_BASE_GAP, units, real[wrong], _BASE_GAP, before[wrong], bases[wrong])]
 
 
 def _is_bad_batch(units: Units) -> Bools:
@@ -329,24 +343,6 @@ def _is_bad_batch(units: Units) -> Bools:
     counts = (units.column("msgBaseOffset") < 0) | (units.column("batchSize") <= 0)
     constants = (units.column("compactedOffset") != BATCH_COMPACTED_OFFSET) | (units.column("reserved") != 0)
     return np.asarray(counts | constants)
-
-
-def _tell_bad(units: Units, row: int) -> Detail:
-    offset, size = int(units.rows["physicalOffset"][row]), int(units.rows["size"][row])
-    if size == PREBLANK_SIZE:
-        return Detail("has the size of a pre-blank unit after the first unit, but is not one", observed=size)
-    return Detail(f"cannot be: offset {offset}, size {size}", observed=size)
-
-
-def _tell_order(units: Units, row: int, end: int) -> Detail:
-    offset = int(units.rows["physicalOffset"][row])
-    sentence = f"points at {offset}, before {end}, where the record of the unit before it ends"
-    return Detail(sentence, end, offset)
-
-
-def _tell_base(units: Units, row: int, wanted: int) -> Detail:
-    base = int(units.rows["msgBaseOffset"][row])
-    return Detail(f"begins at offset {base}, the one before it ends at {wanted}", wanted, base)
 
 
 NO_EXT_TIME, LOST_EXT_TIME = -1, -2
@@ -394,8 +390,9 @@ class ExtQueue:
             missing[inside[hit]] = False
             self._used[segment.start][at[hit]] = True
         times[missing] = LOST_EXT_TIME
-        problem = Problem(codes.CQ_EXT_DANGLING, units, rows[missing], lambda row: _tell_dangling(units, row))
-        return tags, times, [problem]
+        message = "refers to a missing ext unit at {observed}"
+        lost = Problem(codes.CQ_EXT_DANGLING, units, rows[missing], message, observed=addresses[missing])
+        return tags, times, [lost]
 
     def finish(self) -> None:
         """Check the files that nothing pointed into, and count the units that nobody refers to."""
@@ -438,8 +435,3 @@ class ExtQueue:
         self._report.add(
             codes.CQ_EXT_UNIT, message, segment=segment, position=stop, length=room, observed=size
         )
-
-
-def _tell_dangling(units: Units, row: int) -> Detail:
-    address = int(units.rows["tagsCode"][row]) - formats.EXT_ADDRESS_BASE
-    return Detail(f"refers to a missing ext unit at {address}", observed=address)
