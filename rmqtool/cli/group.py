@@ -41,6 +41,7 @@ COMMANDS = {
     "topics": CommandEntry("Look", "Add up the log by topic: messages, bytes, rate, backlog."),
     "decode-id": CommandEntry("Look", "Decode message IDs: offset IDs and unique IDs."),
     "verify": CommandEntry("Check", "Check a store, or a part of it, and report damage."),
+    "explain": CommandEntry("Check", "Explain lines of a broker's log, and findings, for a store."),
     "diff": CommandEntry("Check", "Compare two stores, or the same part of two stores."),
     "offsets": CommandEntry("Check", "Show consumer lag and out-of-range offsets."),
     "report": CommandEntry("Check", "Write one page about a store: losses, log, topics, findings."),

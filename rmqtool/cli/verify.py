@@ -38,13 +38,11 @@ from rmqtool.releases import RELEASES
 from rmqtool.report.output import check_output_files, write_whole
 from rmqtool.report.verdict import (
     FINDING_COLUMNS,
-    explanations_text,
     finding_objects,
     lines_of_store,
     verdict_line,
     verify_document,
     verify_text,
-    write_explanations,
     write_verdict,
 )
 from rmqtool.store import PathKind
@@ -155,7 +153,10 @@ def verify_command(
     glob in quotes, are one run: a line for each, and one exit status.
     """
     if explain_code is not None:
-        return _explain(session, explain_code)
+        from rmqtool.cli.explain import explain
+        from rmqtool.commands.explain import named
+
+        return explain(session, *named(explain_code))
     if not paths:
         raise UsageError("give a PATH to verify, or --explain CODE")
     options, engine = session.options, session.engine  # contradictions are refused before a store is opened
@@ -183,15 +184,6 @@ def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
             f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
         )
     check_lost(options)
-
-
-def _explain(session: Session, text: str) -> ExitStatus:
-    from rmqtool.commands.verify import explained
-
-    entries = explained(text)
-    with session.output(whole=True) as stream:
-        session.write(stream, partial(explanations_text, entries), partial(write_explanations, entries))
-    return ExitStatus.CLEAN
 
 
 def verified(

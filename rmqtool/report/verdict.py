@@ -13,7 +13,7 @@ from rmqtool.check import PREDICTED, Examined, VerifyReport
 from rmqtool.commands.verify import Verdict, label_of_root
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
-from rmqtool.findings import CATALOG, NOT_READ, Finding, FindingCode, Severity, Structure, codes
+from rmqtool.findings import CATALOG, NOT_READ, Finding, Severity, Structure, codes
 from rmqtool.io.local import as_owner
 from rmqtool.io.source import is_object_url
 from rmqtool.outcomes import Action, CommandLines, best, harm_words, is_needed, outcome_of
@@ -309,24 +309,6 @@ def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> N
     text.finish()
 
 
-def explanations_text(entries: Sequence[FindingCode], text: TextReport) -> None:
-    """Write catalogue entries: one or a few in full, many as a table."""
-    if len(entries) > _LISTED:
-        rows = [(entry.code, entry.severity.value, entry.title) for entry in entries]
-        text.table("Finding codes", ("code", "severity", "what"), rows)
-        return
-    for entry in entries:
-        facts = (
-            ("Severity", entry.severity.value),
-            ("Part", entry.structure.value),
-            ("Meaning", entry.meaning),
-            ("Broker", entry.broker_effect),
-            ("Remedy", entry.general_remedy),
-            ("Origin", entry.origin),
-        )
-        text.pairs(f"{entry.code}: {entry.title}", facts)
-
-
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     report = verdict.report
     examined = report.examined
@@ -454,7 +436,6 @@ def _write_group(text: TextReport, group: FindingGroup) -> None:
         text.paragraph(f"Remedy: {escape_text(group.first.remedy)}", 2, "bold")
 
 
-EXPLAIN_SCHEMA = "rmqtool.explain/1"
 FINDING_COLUMNS = (*columns_of(Finding), "root")
 
 
@@ -495,13 +476,6 @@ def write_verdict(verdict: Verdict, chosen: Format, stream: TextIO) -> None:
     columns = FINDING_COLUMNS if verdict.comparison is None else (*FINDING_COLUMNS, "known")
     lines, rows = partial(verify_lines, verdict), partial(finding_objects, verdict)
     write_document(chosen, stream, partial(verify_document, verdict), lines, columns, rows)
-
-
-def write_explanations(entries: Sequence[FindingCode], chosen: Format, stream: TextIO) -> None:
-    """Write catalogue entries for programs."""
-    codes = [json_object(entry) for entry in entries]
-    document = {"schema": EXPLAIN_SCHEMA, "codes": codes}
-    write_document(chosen, stream, lambda: document, lambda: codes, codes[0], lambda: codes)
 
 
 def finding_objects(verdict: Verdict) -> Iterator[dict[str, Any]]:

@@ -137,7 +137,7 @@ def _proxy_command(at: Site, port: int, *, local: bool) -> list[str]:
     options = [*_options(at), f"-Dcom.rocketmq.proxy.configPath={conf}"]
     mode = ["-pm", "local", "-bc", str(at.conf)] if local else ["-pm", "cluster"]
     words = [*mode, "-n", at.name_server]
-    return jvm.proxy_command(at.version, _around(at.version), options, words, local=local)
+    return jvm.proxy_command(at.version, around(at.version), options, words, local=local)
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -216,7 +216,7 @@ def _said(at: Site) -> str:
 @contextmanager
 def _process(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start a class of a whole broker; it is dead at the end, come what may."""
-    command = jvm.whole_command(at.version, _around(at.version), _options(at), words)
+    command = jvm.whole_command(at.version, around(at.version), _options(at), words)
     with _running(at, command) as process:
         yield process
 
@@ -225,12 +225,13 @@ def _process(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
 def _client(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start the client, whose rows can be read."""
     version = _CLIENTS.get(at.version, at.version)
-    command = jvm.client_command(version, _around(version), _options(at), words)
+    command = jvm.client_command(version, around(version), _options(at), words)
     with _running(at, command, subprocess.PIPE) as process:
         yield process
 
 
-def _around(version: jvm.Version) -> str:
+def around(version: jvm.Version) -> str:
+    """Return the version of what lies around a broker and its store."""
     return _AROUND.get(version, version)
 
 

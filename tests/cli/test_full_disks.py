@@ -104,6 +104,7 @@ def test_blocks_that_do_not_fit_are_no_damage(words: tuple[str, ...], tmp_path: 
         ("offsets", str(STORE)),
         ("decode-id", "C0A80114E24018B4AAC24AF57400002A", "--format", "json"),
         ("verify", "--explain", "CL-CRC"),
+        ("explain", "found a illegal magic code 0x0"),
     ],
     ids=" ".join,
 )

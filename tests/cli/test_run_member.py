@@ -27,7 +27,7 @@ LINES = {
     "info": ["info", PLAIN],
     "verify": ["verify", PLAIN, "--level", "0"],
     "fleet": ["verify", PLAIN, OTHER, "--level", "0"],
-    "explain": ["verify", "--explain", "CL-HOLE"],
+    "explain": ["explain", "CL-HOLE"],
     "dump": ["dump", PLAIN, "--limit", "1"],
     "query": ["query", PLAIN, "--topic", "TopicTest", "--begin", "2000-01-01", "--max", "1"],
     "diff": ["diff", PLAIN, PLAIN],

@@ -12,12 +12,14 @@ from rmqtool.commands.diff import Difference
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.topics import TopicTotals
 from rmqtool.findings import CATALOG
+from rmqtool.findings.log_lines import LOG_LINES
 from rmqtool.projection import camel_case, columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _CODE_HEAD = ("Code", "Severity", "Meaning", "Remedy")
+_LINE_HEAD = ("Line", "By itself", "Since", "What", "Meaning")
 _ROW_HEAD = ("Type", "Command", "Members after `type`")
 _QUERIED = (rows.Message, rows.InnerMessage, rows.Damage)
 _OF_OTHERS = {
@@ -48,6 +50,14 @@ def catalogue_table() -> str:
     """Return the catalogue as a table in Markdown, in its order."""
     rows_ = ((f"`{one.code}`", one.severity.value, one.title, one.remedy) for one in CATALOG.values())
     return _table(_CODE_HEAD, [tuple(map(_cell, row)) for row in rows_])
+
+
+def line_table() -> str:
+    """Return the kinds of lines of logs as a table in Markdown, in the order in which they are tried."""
+    rows_ = (
+        (f"`{one.name}`", one.concern.value, one.since, one.title, one.meaning) for one in LOG_LINES.values()
+    )
+    return _table(_LINE_HEAD, [tuple(map(_cell, row)) for row in rows_])
 
 
 def row_table() -> str:

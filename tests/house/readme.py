@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.cli.options import shared_help
 from tests.house.man import man_pages
-from tests.house.manual_tables import catalogue_table, row_table
+from tests.house.manual_tables import catalogue_table, line_table, row_table
 from tests.house.schemas import write_schemas
 
 if TYPE_CHECKING:
@@ -124,6 +124,7 @@ def generated(path: Path) -> dict[str, str]:
     made: dict[str, Callable[[], str]] = {
         "rows": row_table,
         "catalogue": catalogue_table,
+        "lines": line_table,
         "help": lambda: help_text(path.stem),
         "options": lambda: f"```text\n{shared_help()}```\n",
     }

@@ -18,6 +18,7 @@ from rmqtool.check import VerifyReport
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff import Difference
+from rmqtool.commands.explain import ExplainedLine
 from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import FleetSummary, StoreOutcome
 from rmqtool.commands.info import IndexCoverage, IndexSummary, LogSummary, Part, QueueSummary
@@ -151,7 +152,12 @@ def _verify_line(definitions: Definitions) -> Schema:
 
 
 def _explain(definitions: Definitions) -> Schema:
-    return closed({"schema": _mark("explain"), "codes": array_of(definitions.of(FindingCode))})
+    lists = {
+        "codes": array_of(definitions.of(FindingCode)),
+        "lines": array_of(definitions.of(ExplainedLine)),
+    }
+    store = {"store": _TEXT} | _WORDS
+    return closed({"schema": _mark("explain")} | lists | store, store)
 
 
 # --- dump, query, decode-id
@@ -337,7 +343,10 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "fleet": (1, _fleet),
     "fleet-line": (1, _fleet_line),
     "explain": (1, _explain),
-    "explain-line": (1, lambda definitions: definitions.object(FindingCode)),
+    "explain-line": (
+        1,
+        lambda definitions: {"oneOf": [definitions.of(FindingCode), definitions.of(ExplainedLine)]},
+    ),
     "prediction": (1, lambda definitions: definitions.object(Prediction)),
     "diff": (2, lambda definitions: _table("diff", definitions.of(Difference), _diff_facts())),
     "diff-line": (2, _line("diff", Difference, _diff_facts())),

@@ -58,6 +58,7 @@ def test_the_door_is_light(words: tuple[str, ...]) -> None:
         ("verify", STORE, "--level", "0"),
         ("verify", STORE, "--level", "0", "--format", "json"),
         ("verify", "--explain", "CL-CRC"),
+        ("explain", "found a illegal magic code 0x0"),
     ],
     ids=" ".join,
 )

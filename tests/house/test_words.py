@@ -119,8 +119,9 @@ def test_messages_use_plain_words() -> None:
         for line, text in sentences(tree)
         for word in own_words(text)
     ]
-    catalog = (ROOT / "rmqtool/findings/catalog.txt").read_text()
-    assert found + own_words(re.sub(r"^origin: .*", "", catalog, flags=re.MULTILINE)) == []
+    texts = (ROOT / f"rmqtool/findings/{name}.txt" for name in ("catalog", "log_lines"))
+    catalogue = "".join(path.read_text() for path in texts)
+    assert found + own_words(re.sub(r"^(?:origin|line): .*", "", catalogue, flags=re.MULTILINE)) == []
 
 
 def test_help_of_commands_uses_plain_words() -> None:

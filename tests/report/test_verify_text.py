@@ -11,8 +11,9 @@ from rmqtool.findings import CATALOG, Finding, FindingLog, Severity, codes
 from rmqtool.projection import json_object
 from rmqtool.recovery import Cut, Loss, Prediction, Recovery, Refusal
 from rmqtool.releases import RELEASES
+from rmqtool.report.explain_text import explanations_text
 from rmqtool.report.text_report import TextReport
-from rmqtool.report.verdict import explanations_text, verify_text
+from rmqtool.report.verdict import verify_text
 from tests.report.verdicts import ABORT, CRC, LOG_FILE, MISSING, TAIL, verdict
 
 if TYPE_CHECKING:
@@ -202,9 +203,9 @@ def test_prediction_tells_what_is_lost() -> None:
 
 def test_explanation_has_all_headings_and_many_are_a_table() -> None:
     stream = io.StringIO()
-    explanations_text([CATALOG["CL-CRC"]], TextReport(stream, color=False))
+    explanations_text([CATALOG["CL-CRC"]], [], None, TextReport(stream, color=False))
     names = [line.split()[0] for line in stream.getvalue().splitlines() if line[1:2].isupper()]
     assert names[1:] == ["Severity", "Part", "Meaning", "Broker", "Remedy", "Origin"]
     stream = io.StringIO()
-    explanations_text(list(CATALOG.values()), TextReport(stream, color=False))
+    explanations_text(list(CATALOG.values()), [], None, TextReport(stream, color=False))
     assert all(code in stream.getvalue() for code in CATALOG)

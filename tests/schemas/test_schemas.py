@@ -97,7 +97,7 @@ def test_outputs_of_other_commands(run: Runner, tmp_path: Path) -> None:
             "-m",
             "0",
         ),
-        "explain": ("verify", "--explain", "CL-HOLE"),
+        "explain": ("explain", "CL-HOLE"),
         "decode-id": ("decode-id", "7F00000100002A9F000000000000014E", "7F0000010000123456780000000A0001"),
     }
     for name, words in commands.items():

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field
-from difflib import get_close_matches
-from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,7 +14,6 @@ from rmqtool.findings import (
     CATALOG,
     FailOn,
     Finding,
-    FindingCode,
     FindingLog,
     Findings,
     Severity,
@@ -313,18 +310,3 @@ class Verdict:
         findings = list(self.report.findings)
         known = (False,) * len(findings) if self.comparison is None else self.comparison.known
         yield from zip(findings, known, strict=True)
-
-
-ALL = "all"
-
-
-def explained(text: str) -> tuple[FindingCode, ...]:
-    """Return the entries that a user requests."""
-    wanted = text.strip().upper()
-    pattern = "*" if wanted == ALL.upper() else wanted
-    entries = tuple(entry for code, entry in CATALOG.items() if fnmatchcase(code, pattern))
-    if entries:
-        return entries
-    close = get_close_matches(wanted, CATALOG, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "--explain all lists them"
-    raise UsageError(f"no finding code is called {text!r}; {hint}")

@@ -1,0 +1,112 @@
+"""``rmqtool explain``."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rmqtool.check import VerifyRequest
+from rmqtool.cli.options import A_STORE, StorePath, completed_by
+from rmqtool.cli.session import Session, command
+from rmqtool.commands.explain import explained_lines, look_up, named
+from rmqtool.engine import EngineOptions
+from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.options import declared_options
+from rmqtool.report.explain_text import explanations_text, write_explanations
+from rmqtool.store import PathKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rmqtool.commands.explain import ExplainedLine
+    from rmqtool.commands.verify import Verdict
+    from rmqtool.findings import FindingCode
+
+_LONGEST_BYTES = 1 << 13
+_EXAMPLES = """\
+# what a line of a log means
+rmqtool explain "lines a illegal magic code 0x0"
+# and what this store has there
+rmqtool explain "CRC check failed. bodyCRC=1, currentCRC=2" $STORE
+# all lines of a log that say something of a store
+echo "[BUG]consume queue can not write, TopicTest 0" | rmqtool explain -
+# what a finding means
+rmqtool explain CL-HOLE
+# all finding codes, and all lines that are known
+rmqtool explain all
+"""
+
+
+@command("explain", "text json ndjson csv", _EXAMPLES)
+@click.argument("line", metavar="LINE", shell_complete=completed_by("code"))
+@click.argument("store_path", type=A_STORE, metavar="[STORE]", required=False)
+def explain_command(session: Session, line: str, store_path: StorePath | None) -> ExitStatus:
+    """Explain lines of a broker's log, and findings, for a store.
+
+    LINE is a line of a broker's or a client's log, a file of them, - for standard input, a finding code, a
+    name of a kind of lines, or a glob of either; of a log, lines that say nothing of a store are passed over.
+    With STORE, the answer is for that store: verify examines it, and what lies at the places that the lines
+    name is shown. Exit status 1 if no line is recognised, else that of verify.
+    """
+    codes: tuple[FindingCode, ...] = ()
+    path = _file_named(line)
+    lines = explained_lines(_lines(line, path))
+    if not lines and path is None and line != "-" and len(line.split()) < 2:
+        codes, lines = named(line)
+    if not lines and not codes:
+        session.console.error(f"{line}: no line that says anything of a store; explain all lists those known")
+        return ExitStatus.NEGATIVE
+    return explain(session, codes, lines, store_path)
+
+
+def explain(
+    session: Session,
+    codes: Sequence[FindingCode],
+    lines: Sequence[ExplainedLine],
+    store_path: StorePath | None = None,
+) -> ExitStatus:
+    """Write what codes and lines mean, and what a store has of the lines; return the store's status."""
+    verdict: Verdict | None = None
+    stores = []
+    if store_path is not None:
+        stores = [store] = [session.open(store_path, reads_queues=True)]
+        if store.kind != PathKind.STORE:
+            raise UsageError(f"{store_path}: is not a store root, with which lines are compared")
+        from rmqtool.cli.verify import verified
+
+        options = {option.name: option.default for option in declared_options(VerifyRequest)}
+        options |= session.options | {"predict": "inferred", "lost": None, "jobs": None}
+        verdict, _ = verified(options, None, store, EngineOptions("local"), session.console)
+        for line in lines:
+            look_up(line, store.files, verdict.report.findings)
+        session.console.close()
+    with session.output(*stores, whole=True) as stream:
+        text = partial(explanations_text, codes, lines, verdict)
+        session.write(stream, text, partial(write_explanations, codes, lines, verdict))
+    return ExitStatus.CLEAN if verdict is None else verdict.status
+
+
+def _lines(text: str, path: Path | None) -> Iterator[str]:
+    """Yield the lines of standard input for -, those of a file, or the text itself; long ones in pieces."""
+    if path is None and text != "-":
+        yield text
+        return
+    try:
+        with sys.stdin.buffer if path is None else path.open("rb") as file:
+            for line in iter(partial(file.readline, _LONGEST_BYTES), b""):
+                yield line.decode("utf-8", "replace")
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{text}: cannot be read: {failure.strerror}") from failure
+
+
+def _file_named(text: str) -> Path | None:
+    """Return the file of that name, which may be a pipe; None if there is none, or no file could have it."""
+    path = Path(text)
+    with suppress(OSError, ValueError):
+        return path if path.exists() and not path.is_dir() else None
+    return None
