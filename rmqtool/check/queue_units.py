@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class Problem(NamedTuple):
-    """Units of a chunk that break one rule, and what is said of each after ``unit N of TOPIC/QUEUE``.
+    """Units of a chunk that break one rule, with a sentence on each after ``unit N of TOPIC/QUEUE``.
 
     Attributes:
         code: of the rule.
