@@ -121,7 +121,8 @@ def look_up(line: ExplainedLine, store: Store, findings: Findings) -> None:
     line.findings = {code: findings.counts[code] for code in line.codes if code in findings.counts}
     if line.codes:
         line.here = min((_WORST.get(finding.severity, "nothing") for finding in meant), default="nothing")
-    line.remedies = {finding.code.code: finding.remedy for finding in reversed(meant) if finding.severity in _WORST}
+    harmful = [finding for finding in meant if finding.severity in _WORST]
+    line.remedies = {finding.code.code: finding.remedy for finding in reversed(harmful)}
     line.places += [_sentence(finding) for finding in meant if _is_at(finding, line.numbers)][:_KEPT]
 
 
