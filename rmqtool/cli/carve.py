@@ -54,9 +54,15 @@ def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, 
         # Here, because help needs none of it.
         from rmqtool.api.functions import carve_images
 
-        names = ("one_log", "broker_conf", "properties", "jobs")
-        chosen = {name: session.options[name] for name in names}
-        report = carve_images(images, out, progress=session.console, **chosen)
+        report = carve_images(
+            images,
+            out,
+            one_log=session.options["one_log"],
+            broker_conf=session.common.broker_conf,
+            properties=session.common.properties,
+            jobs=session.common.jobs,
+            progress=session.console,
+        )
         status = report.exit_status(session.fail_on)
         session.show(report, status, stream, carve_text, session.remark(report.hint))
     return status

@@ -34,9 +34,7 @@ echo C0A80114E24018B4AAC24AF57400002A | rmqtool decode-id -
 @click.option(
     "--near", metavar="TIME", help="A time near the message's; a unique ID does not hold the month."
 )
-def decode_id_command(
-    session: Session, ids: tuple[str, ...], near: str | None, timezone: str | None
-) -> ExitStatus:
+def decode_id_command(session: Session, ids: tuple[str, ...], near: str | None) -> ExitStatus:
     """Decode message IDs: offset IDs and unique IDs.
 
     An ID may be in either case; - reads IDs from standard input, one a line. Offset IDs and unique IDs look
@@ -44,7 +42,7 @@ def decode_id_command(
     argument is not a message ID. The text shows only plausible readings, if there is one. --timezone is the
     client's. Without --near a unique ID may be of any month, and json has the candidates.
     """
-    answers = [(text, decode_id(text, near=near, timezone=timezone)) for text in _texts(ids)]
+    answers = [(text, decode_id(text, near=near, timezone=session.common.timezone)) for text in _texts(ids)]
     for text, readings in answers:
         if not readings:
             session.console.error(f"{text}: is not a message ID; an ID has 32, 34 or 56 hexadecimal digits")

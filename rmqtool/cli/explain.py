@@ -79,9 +79,9 @@ def explain(
             raise UsageError(f"{store_path}: is not a store root, with which lines are compared")
         from rmqtool.cli.verify import verified
 
-        options = {option.name: option.default for option in declared_options(VerifyRequest)}
-        options |= session.options | {"predict": "inferred", "lost": None, "jobs": None}
-        verdict, _ = verified(options, None, store, EngineOptions("local"), session.console)
+        defaults = {option.name: option.default for option in declared_options(VerifyRequest)}
+        session.options = defaults | session.options | {"predict": "inferred", "lost": None}
+        verdict, _ = verified(session, None, store, EngineOptions("local"), session.console)
         for line in lines:
             look_up(line, store.files, verdict.report.findings)
         session.console.close()

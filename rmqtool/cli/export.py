@@ -84,7 +84,7 @@ def _words(session: Session) -> dict[str, Any]:
     """Return the options as `rmqtool.export` takes them."""
     names = session.options["columns"]
     columns = None if names is None else names.split(",")
-    return session.given(ExportRequest) | {"format": session.options["format_name"], "columns": columns}
+    return session.given(ExportRequest) | {"format": session.common.format_name, "columns": columns}
 
 
 def _resumed(

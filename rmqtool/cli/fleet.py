@@ -63,7 +63,7 @@ def _opened(
     session: Session, paths: Iterable[StorePath], kind: str | None = None, *, reads_queues: bool = False
 ) -> list[FleetMember[Store]]:
     """Open all that paths and globs name, and say what each is; see `Fleet`."""
-    opening = partial(open_part, kind=kind, **session.opening)
+    opening = partial(open_part, kind=kind, **session.common.opening)
     members: list[FleetMember[Store]] = gathered(paths, opening, log_bytes)
     for member in members:
         if member.store is not None:
@@ -182,6 +182,6 @@ class Fleet(Generic[R]):
             session.console.close()
             if then is not None:
                 then(report)
-            text, details = session.text(stream), session.is_verbose
+            text, details = session.text(stream), session.common.verbose
             write_fleet(chosen or session.format, report, self._forms, stream, text, details=details)
         return report.exit_status

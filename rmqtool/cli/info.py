@@ -45,7 +45,7 @@ def info_command(session: Session, path: StorePath, type_name: str | None) -> Ex
         summary = store.info()
         status = summary.findings.exit_status(session.fail_on)
         line = _next(path, summary, status)
-        text = partial(info_text, summary, session.zone, line, details=session.is_verbose)
+        text = partial(info_text, summary, session.zone, line, details=session.common.verbose)
         session.write(stream, text, partial(write_info, summary, status))
     return status
 

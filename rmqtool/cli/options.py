@@ -1,10 +1,10 @@
-"""Options that several commands share, of stores, messages, the engine and ``--lost``; and lines of them."""
+"""Options that several commands share, of stores, messages and the engine; and lines of them."""
 
 from __future__ import annotations
 
 import os
 import shlex
-from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -18,9 +18,8 @@ from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of
 from rmqtool.io.source import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
-from rmqtool.projection import json_object
 from rmqtool.releases import LINES, RELEASES
-from rmqtool.report.output import check_output_files, open_output, to_json, without_secret
+from rmqtool.report.output import without_secret
 from rmqtool.rows.bodies import BodyMode
 
 if TYPE_CHECKING:
@@ -29,8 +28,6 @@ if TYPE_CHECKING:
 
     from _typeshed import DataclassInstance
 
-    from rmqtool.account.lost import LostMessage
-    from rmqtool.api.store import Store
 
 StorePath: TypeAlias = "Path | Location"
 """Value of `A_STORE`."""
@@ -133,7 +130,7 @@ A_STORE, A_RESULT = _StorePath(), _StorePath(takes_dash=False)
 """Store to read, and target of a result that may lie in object storage."""
 TYPES = ("commitlog", "consumequeue", "consumequeue-ext", "batchconsumequeue", "index", "checkpoint")
 
-_STANDARD_OUTPUT = Path("-")
+STANDARD_OUTPUT = Path("-")
 
 OPENING = ("broker_conf", "properties", "broker_version", "timezone")
 """Options that decide how a store is opened."""
@@ -170,7 +167,7 @@ _FILE = _output(
     "--output",
     type=A_PATH,
     metavar="FILE",
-    callback=lambda _context, _parameter, path: None if path == _STANDARD_OUTPUT else path,
+    callback=lambda _context, _parameter, path: None if path == STANDARD_OUTPUT else path,
     help="Write data there instead of to standard output.",
 )
 
@@ -212,6 +209,46 @@ _CONSOLE = (
         help="Colours on terminals; NO_COLOR is obeyed.",
     ),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Common:
+    """Options that commands share, by their names; those that a command does not have are at a default."""
+
+    broker_conf: Path | None
+    properties: tuple[str, ...]
+    broker_version: str | None
+    timezone: str | None
+    format_name: str
+    output: Path | None = None
+    fail_on: str
+    progress: str
+    quiet: bool
+    verbose: bool
+    debug: bool
+    log_file: Path | None
+    color: str
+    engine_name: str = "local"
+    master: str | None = None
+    spark_conf: tuple[str, ...] = ()
+    jobs: int | None = None
+    scratch: StorePath | None = None
+
+    @classmethod
+    def of(cls, options: dict[str, Any]) -> Common:
+        """Return them, and take them out of all the options of a command."""
+        return cls(**{field.name: options.pop(field.name) for field in fields(cls) if field.name in options})
+
+    @property
+    def opening(self) -> dict[str, Any]:
+        """Return how every store of the run is opened: the settings, as `rmqtool.open` takes them."""
+        return {name: getattr(self, name) for name in OPENING}
+
+    @property
+    def setting_words(self) -> tuple[str, ...]:
+        """Return the arguments that gave settings, for commands that need the same."""
+        words = [] if self.broker_conf is None else ["-c", str(self.broker_conf)]
+        return (*words, *(word for text in self.properties for word in ("-p", text)))
 
 
 def is_fleet(paths: Sequence[StorePath]) -> bool:
@@ -367,15 +404,6 @@ def shared_help() -> str:
     return formatter.getvalue().lstrip("\n")
 
 
-def setting_words(options: dict[str, Any]) -> tuple[str, ...]:
-    """Return the arguments that gave settings, for commands that need the same."""
-    conf = options["broker_conf"]
-    words = [] if conf is None else ["-c", str(conf)]
-    for text in options["properties"]:
-        words += ["-p", text]
-    return tuple(words)
-
-
 def pairs_of(option: str, texts: Iterable[str], form: str) -> dict[str, str]:
     """Return the values of an option ``NAME=VALUE`` by name."""
     pairs = [text.partition("=") for text in texts]
@@ -393,33 +421,6 @@ def lost_option(what: str) -> Callable[[_Function], _Function]:
         metavar="FILE",
         help=f"Also list {what}, as ndjson; - is standard output, with -o for the report.",
     )
-
-
-def check_lost(options: dict[str, Any]) -> Path | None:
-    """Return the file of ``--lost`` if it is one, for a check whether files can be written."""
-    path: Path | None = options["lost"]
-    if path == _STANDARD_OUTPUT and options["output"] is None:
-        raise UsageError(
-            "--lost - is standard output, where the report goes, too: give -o FILE for the report"
-        )
-    return None if path == _STANDARD_OUTPUT else path
-
-
-@contextmanager
-def lost_lines(options: dict[str, Any], store: Store) -> Iterator[Callable[[LostMessage], object] | None]:
-    """Yield the writer of lost messages; None without ``--lost``."""
-    path = check_lost(options)
-    if options["lost"] is None:
-        yield None
-        return
-    roots = store.files.evidence_roots
-    check_output_files([options["output"]], roots, new=[path])
-    with open_output(path, roots) as stream:
-        yield lambda message: stream.write(_line(message))
-
-
-def _line(message: LostMessage) -> str:
-    return to_json(json_object(message)) + "\n"
 
 
 def command_line(*more: str, **changed: object) -> str:

@@ -12,9 +12,7 @@ from rmqtool.cli.options import (
     A_STORE,
     StorePath,
     adding,
-    check_lost,
     is_fleet,
-    lost_lines,
     lost_option,
     out_option,
     request_options,
@@ -110,9 +108,12 @@ def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[st
     engine = session.engine
     store = session.open(paths[0], reads_queues=True)
     session.note_settings(store)
-    if check_lost(options) is None and options["lost"] is not None:
+    if session.lost_file is None and options["lost"] is not None:
         session.leaves(rows_state_sentence)
-    with session.output(store, whole=True) as stream, lost_lines(options, store) as tell_lost:
+    with (
+        session.output(store, whole=True) as stream,
+        session.lost_lines(store) as tell_lost,
+    ):
         report = store.rebuild(
             options["out"], lost=tell_lost, engine=engine, progress=session.console, **words
         )

@@ -12,7 +12,6 @@ from rmqtool.cli.options import (
     StorePath,
     command_line,
     request_options,
-    setting_words,
 )
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.report import Backlog, ReportRequest, StoreReport
@@ -55,7 +54,7 @@ def report_command(session: Session, store_path: StorePath) -> ExitStatus:
             report.verification,
             session.fail_on,
             predictions=report.predictions,
-            setting_arguments=setting_words(session.options),
+            setting_arguments=session.common.setting_words,
         )
         if session.format is Format.JSON:
             document = document_of(report, verdict.status) | verdict_words(verdict) | RUNNING.member
@@ -75,7 +74,7 @@ def _gather(session: Session, store: Store, engine: EngineOptions) -> StoreRepor
         __version__,
         command_line(),
         engine=engine,
-        broker_conf=session.options["broker_conf"],
+        broker_conf=session.common.broker_conf,
         **session.given(ReportRequest),
     )
     report = gather(request, partial(_backlogs, session, store), session.console)

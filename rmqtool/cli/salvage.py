@@ -16,7 +16,6 @@ from rmqtool.cli.options import (
     jobs_option,
     out_option,
     request_options,
-    setting_words,
 )
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.salvage import SalvageReport, SalvageRequest
@@ -96,9 +95,7 @@ def salvage_command(
             raise UsageError("--replay is of the messages in --out; give that")
         roots = [root for store in stores for root in store.files.evidence_roots]
         made = location_of(out).local_path()
-        check_output_files(
-            [session.options["output"]], roots if made is None else [*roots, made], new=[replay]
-        )
+        check_output_files([session.common.output], roots if made is None else [*roots, made], new=[replay])
     report = _plan(stores, session) if out is None else _salvage(stores, session, out, replay)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
@@ -113,10 +110,10 @@ def _plan(stores: list[Store], session: Session) -> SalvageReport:
     if options["applied"] is not None:
         raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
     roots = [root for store in stores for root in store.files.evidence_roots]
-    check_output_files([options["output"]], roots, new=[options["plan_path"]])
+    check_output_files([session.common.output], roots, new=[options["plan_path"]])
     given = session.given(SalvageRequest)
     outcomes = _outcomes(stores, session, given)
-    plan = stores[0].plan_salvage(stores[1:], jobs=options["jobs"], progress=session.console, **given)
+    plan = stores[0].plan_salvage(stores[1:], jobs=session.common.jobs, progress=session.console, **given)
     with open_output(options["plan_path"], roots) as stream:
         stream.write(plan_text(plan))
     return SalvageReport.of(plan, outcomes=outcomes)
@@ -128,8 +125,8 @@ def _outcomes(stores: list[Store], session: Session, given: dict[str, Any]) -> t
         return ()
     if given["holes"] != Holes.TOMBSTONE or stores[0].kind != PathKind.STORE:
         return ()
-    report = stores[0].verify(jobs=session.options["jobs"], progress=session.console)
-    commands = CommandLines(report.store, setting_words(session.options))
+    report = stores[0].verify(jobs=session.common.jobs, progress=session.console)
+    commands = CommandLines(report.store, session.common.setting_words)
     return tuple(
         outcome
         if outcome.refused
@@ -147,7 +144,7 @@ def _salvage(stores: list[Store], session: Session, out: StorePath, replay: Path
             plan = read_plan(applied.read_text("utf-8"))
         except (OSError, UnicodeDecodeError) as failure:
             raise EnvironmentFailureError(f"{applied}: cannot be read: {failure}") from failure
-    given, jobs = session.given(SalvageRequest), session.options["jobs"]
+    given, jobs = session.given(SalvageRequest), session.common.jobs
     report = stores[0].salvage(out, stores[1:], plan=plan, jobs=jobs, progress=session.console, **given)
     if replay is not None:
         _write_replay(replay, out, session)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import contextmanager
 from functools import cached_property, partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any, TextIO, TypeVar
@@ -15,7 +16,8 @@ from rmqtool.api.functions import open as open_store
 from rmqtool.cli.group import Command, SharedState
 from rmqtool.cli.options import (
     A_TIME,
-    OPENING,
+    STANDARD_OUTPUT,
+    Common,
     StorePath,
     adding,
     engine_options,
@@ -26,13 +28,16 @@ from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, Us
 from rmqtool.findings import FailOn, Findings
 from rmqtool.io import Location, location_of
 from rmqtool.progress import COMPILATION
+from rmqtool.projection import json_object
 from rmqtool.report.console import Console, ProgressMode
 from rmqtool.report.output import (
     RUNNING,
     Format,
+    check_output_files,
     open_output,
     refuse_evidence,
     report_json,
+    to_json,
 )
 from rmqtool.rows.bodies import BodyMode
 from rmqtool.store import PathKind
@@ -42,13 +47,14 @@ from rmqtool.store.root import links_out
 from rmqtool.times import is_explicit, parse_time, time_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from contextlib import AbstractContextManager
     from datetime import tzinfo
     from pathlib import Path
 
     from _typeshed import DataclassInstance
 
+    from rmqtool.account.lost import LostMessage
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.engine import EngineOptions
@@ -91,7 +97,8 @@ def command(
 
         @adding(common)
         def run(**options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
-            return function(Session(options), **{name: options[name] for name in names})
+            session = Session(options)
+            return function(session, **{name: session.options[name] for name in names})
 
         vars(run)["__click_params__"] += vars(function)["__click_params__"]
         return click.command(name, cls=kind, examples=examples, first=first, help=function.__doc__)(run)
@@ -111,10 +118,11 @@ class Session:
     """One run of a command.
 
     Args:
-        options: Arguments and options of the command, `rmqtool.cli.options.shared_options` among them.
+        options: Arguments and options of the command.
 
     Attributes:
-        options: The same; times among them are epoch milliseconds.
+        common: Those that commands share.
+        options: The command's own; times among them are epoch milliseconds.
         console: Where everything that is not data goes.
         format: Format of the data.
         fail_on: Findings that count for the exit status.
@@ -123,15 +131,16 @@ class Session:
 
     def __init__(self, options: dict[str, Any]) -> None:
         context = click.get_current_context()
+        self.common = common = Common.of(options)
         self.options = options
-        self.format = Format(options["format_name"])
-        self.fail_on = FailOn(options["fail_on"])
-        self.color = _COLORS[options["color"]]
+        self.format = Format(common.format_name)
+        self.fail_on = FailOn(common.fail_on)
+        self.color = _COLORS[common.color]
         self._state: SharedState = context.find_root().obj
         self.console = self._state.console = Console(
-            ProgressMode(options["progress"]),
-            quiet=options["quiet"],
-            verbose=options["verbose"],
+            ProgressMode(common.progress),
+            quiet=common.quiet,
+            verbose=common.verbose,
             color=self.color,
         )
         COMPILATION.listener = self.console.compiling
@@ -144,11 +153,6 @@ class Session:
         return given_options(request, self.options)
 
     @property
-    def is_verbose(self) -> bool:
-        """Whether ``-v`` was given."""
-        return bool(self.options["verbose"])
-
-    @property
     def body(self) -> BodyMode | None:
         """Return how ``--body`` shows bodies; None is the format's habit."""
         return None if self.options["body"] is None else BodyMode(self.options["body"])
@@ -159,9 +163,9 @@ class Session:
         from rmqtool.api.arguments import engine_options
         from rmqtool.engine.choice import HOW_TO_GET_SPARK, is_spark_installed
 
-        options = self.options
-        name, master = options["engine_name"], options["master"]
-        pairs = [text.partition("=") for text in options["spark_conf"]]
+        common = self.common
+        name, master = common.engine_name, common.master
+        pairs = [text.partition("=") for text in common.spark_conf]
         for setting, separator, _ in pairs:
             if not setting or not separator:
                 raise UsageError(f"--spark-conf {setting!r}: expected NAME=VALUE")
@@ -174,17 +178,17 @@ class Session:
             )
         return engine_options(
             name,
-            jobs=options["jobs"],
+            jobs=common.jobs,
             master=master,
             spark_conf={setting: value for setting, _, value in pairs},
-            log_file=options["log_file"],
-            scratch=options.get("scratch"),
+            log_file=common.log_file,
+            scratch=common.scratch,
         )
 
     @property
     def zone(self) -> tzinfo | None:
         """Return the zone of ``--timezone``; None is this machine's."""
-        name = self.options["timezone"]
+        name = self.common.timezone
         return None if name is None else zone_of_name(name)
 
     def _read_times(self, parameters: Iterable[click.Parameter]) -> None:
@@ -217,18 +221,13 @@ class Session:
             reads_queues: Whether it reads all queues, so that reading their directories pays.
         """
         part = kind if kind is None or narrows_root else kind_of_part(path, kind)
-        store = open_store(path, type=part, **self.opening)
+        store = open_store(path, type=part, **self.common.opening)
         if store.kind == PathKind.CONFIG and not takes_config:
             raise EnvironmentFailureError(
                 f"{path}: holds settings of the broker; name the store root here, or use dump to show them"
             )
         self.note_opened(store, reads_queues=reads_queues)
         return store
-
-    @property
-    def opening(self) -> dict[str, Any]:
-        """Return how every store of this run is opened: the settings, as `rmqtool.open` takes them."""
-        return {name: self.options[name] for name in OPENING}
 
     def note_opened(self, store: Store, *, reads_queues: bool) -> None:
         """Say what a store is, and which links lead out of it."""
@@ -250,7 +249,7 @@ class Session:
 
     def stream_data(self) -> None:
         """Draw no bar where rows scroll by while the work goes on."""
-        self.console.draws_bars = self.options.get("output") is not None or not sys.stdout.isatty()
+        self.console.draws_bars = self.common.output is not None or not sys.stdout.isatty()
 
     def note_state(self, store: Store) -> None:
         """Report a broker at work on the store, and parts that are not read; with ``-v``, show the settings.
@@ -336,6 +335,28 @@ class Session:
 
         return say
 
+    @property
+    def lost_file(self) -> Path | None:
+        """Return the file of ``--lost`` if it is one, for a check whether files can be written."""
+        path: Path | None = self.options["lost"]
+        if path == STANDARD_OUTPUT and self.common.output is None:
+            raise UsageError(
+                "--lost - is standard output, where the report goes, too: give -o FILE for the report"
+            )
+        return None if path == STANDARD_OUTPUT else path
+
+    @contextmanager
+    def lost_lines(self, store: Store) -> Iterator[Callable[[LostMessage], object] | None]:
+        """Yield the writer of lost messages; None without ``--lost``."""
+        path = self.lost_file
+        if self.options["lost"] is None:
+            yield None
+            return
+        roots = store.files.evidence_roots
+        check_output_files([self.common.output], roots, new=[path])
+        with open_output(path, roots) as stream:
+            yield lambda message: stream.write(to_json(json_object(message)) + "\n")
+
     def makes(self, out: StorePath | None, name: str, *, several: bool = False) -> None:
         """Say on an interrupt whether results are complete: each appears so, or not at all."""
         if out is not None:
@@ -361,7 +382,7 @@ class Session:
                 are found.
             evidence: Its other inputs.
         """
-        log_file, path = self.options["log_file"], self.options.get("output")
+        log_file, path = self.common.log_file, self.common.output
         is_file_written = log_file is not None or path is not None
         roots = [root for store in stores if is_file_written for root in store.files.evidence_roots]
         roots += evidence

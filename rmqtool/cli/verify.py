@@ -20,19 +20,15 @@ from rmqtool.cli.options import (
     A_STORE,
     StorePath,
     TargetType,
-    check_lost,
     completed_by,
-    given_options,
     is_fleet,
-    lost_lines,
     lost_option,
     request_options,
-    setting_words,
     type_option,
 )
 from rmqtool.cli.session import Session, command
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings import FailOn, counted
+from rmqtool.findings import counted
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
 from rmqtool.report.output import check_output_files, write_whole
@@ -160,34 +156,27 @@ def verify_command(
     if not paths:
         raise UsageError("give a PATH to verify, or --explain CODE")
     options, engine = session.options, session.engine  # contradictions are refused before a store is opened
-    _check_lost(paths, options)
+    if options["lost"] is not None and (options["predict"] in {None, _ALL} or is_fleet(paths)):
+        raise UsageError(
+            f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
+        )
     if is_fleet(paths):
         return _verify_all(session, paths, type_name)
     store = session.open(paths[0], type_name, reads_queues=True)
-    _refuse_prediction(store, options)
+    _refuse_prediction(store, session)
     files = VerifyFiles(session, [store])
     session.note_settings(store)
-    verdict, status = verified(options, files, store, engine, session.console)
+    verdict, status = verified(session, files, store, engine, session.console)
     session.console.close()
     files.end([verdict], status)
     with session.output(store, whole=True) as stream:
-        text = partial(verify_text, verdict, notes=session.is_verbose)
+        text = partial(verify_text, verdict, notes=session.common.verbose)
         session.write(stream, text, partial(write_verdict, verdict))
     return status
 
 
-def _check_lost(paths: Sequence[StorePath], options: dict[str, Any]) -> None:
-    if options["lost"] is None:
-        return
-    if options["predict"] in {None, _ALL} or is_fleet(paths):
-        raise UsageError(
-            f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
-        )
-    check_lost(options)
-
-
 def verified(
-    options: dict[str, Any],
+    session: Session,
     files: VerifyFiles | None,
     store: Store,
     engine: Engine | EngineOptions,
@@ -197,9 +186,9 @@ def verified(
     from rmqtool.check import VerifyInterruptedError, VerifyRun
     from rmqtool.commands.verify import Verdict
 
-    _refuse_prediction(store, options)
+    _refuse_prediction(store, session)
     predictions: tuple[Prediction, ...] = ()
-    given = given_options(VerifyRequest, options)
+    given = session.given(VerifyRequest)
     given["max_findings"] += 0 if files is None else files.known_findings
     try:
         report = store.verify(engine=engine, progress=progress, **given)
@@ -209,24 +198,24 @@ def verified(
         run = VerifyRun(report)
         with suppress(KeyboardInterrupt):  # the report says so
             if files is not None:
-                files.manifest(store, run, options["jobs"])
-            predictions = _predict(store, run, options)
+                files.manifest(store, run, session.common.jobs)
+            predictions = _predict(store, run, session)
         report = run.report
     compared = None if files is None else files.compare(report)
     part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, store.files.base)
-    fail_on = FailOn(options["fail_on"])
-    verdict = Verdict(report, fail_on, compared, predictions, part, setting_words(options))
+    words = session.common.setting_words
+    verdict = Verdict(report, session.fail_on, compared, predictions, part, words)
     return verdict, verdict.status
 
 
-def _refuse_prediction(store: Store, options: dict[str, Any]) -> None:
+def _refuse_prediction(store: Store, session: Session) -> None:
     """Refuse to predict what a start would do to a part of a store."""
-    if options["predict"] is not None and store.kind != PathKind.STORE:
+    if session.options["predict"] is not None and store.kind != PathKind.STORE:
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
 
 
-def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Prediction, ...]:
-    wanted = options["predict"]
+def _predict(store: Store, run: VerifyRun, session: Session) -> tuple[Prediction, ...]:
+    wanted = session.options["predict"]
     if wanted is None:
         return ()
     from rmqtool.actions.verification import foresee
@@ -239,7 +228,7 @@ def _predict(store: Store, run: VerifyRun, options: dict[str, Any]) -> tuple[Pre
     releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
     with run.stage("prediction"):
         try:
-            with lost_lines(options, store) as tell_lost:
+            with session.lost_lines(store) as tell_lost:
                 predictions = tuple(store.predict_recovery(release, lost=tell_lost) for release in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
             run.findings.add(skipped(str(failure)))
@@ -268,10 +257,10 @@ class VerifyFiles:
         self._session = session
         self._reports, self._manifest = options["reports"], options["manifest"]
         self._baseline = self._lines = None
-        new = [check_lost(options)]
+        new = [session.lost_file]
         if self._manifest is not None and self._manifest.purpose == "write":
             new.append(self._manifest.path)
-        reports = [options["output"], *(target.path for target in self._reports)]
+        reports = [session.common.output, *(target.path for target in self._reports)]
         check_output_files(reports, [root for store in stores for root in store.files.evidence_roots], new)
         if options["baseline"] is not None:
             from rmqtool.commands.verify import load_baseline
@@ -342,7 +331,8 @@ def _verify_all(session: Session, paths: Sequence[StorePath], kind: str | None) 
         raise UsageError("--baseline and --manifest are those of one store; give one PATH")
     fleet = Fleet(session, paths, _forms(), kind=kind, reads_queues=True)
     files = VerifyFiles(session, fleet.stores)
-    return fleet.ask(partial(verified, options, None), session.engine, then=partial(_write_reports, files))
+    question = partial(verified, session, None)
+    return fleet.ask(question, session.engine, then=partial(_write_reports, files))
 
 
 def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:
