@@ -36,6 +36,7 @@ _HOMES = {
     "api.store": ("Store",),
     "check": ("VerifyInterruptedError", "VerifyReport"),
     "commands.carve": ("CarveReport", "CarvedImage", "CarvedLog"),
+    "commands.convert": ("ConvertReport",),
     "commands.diff": ("Difference",),
     "commands.export": ("ExportReport",),
     "commands.fleet": ("FleetReport", "FleetSummary", "StoreOutcome"),
@@ -85,6 +86,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.carve import CarvedImage as CarvedImage
     from rmqtool.commands.carve import CarvedLog as CarvedLog
     from rmqtool.commands.carve import CarveReport as CarveReport
+    from rmqtool.commands.convert import ConvertReport as ConvertReport
     from rmqtool.commands.diff import Difference as Difference
     from rmqtool.commands.export import ExportReport as ExportReport
     from rmqtool.commands.fleet import FleetReport as FleetReport

@@ -127,6 +127,12 @@ class UnansweredError(EnvironmentFailureError):
     """A structure that should answer a query but cannot; the log itself may."""
 
 
+class LogDamagedError(RmqtoolError):
+    """A damaged log, of which a command makes nothing; the message names the first place."""
+
+    status = ExitStatus.LOG_DAMAGED
+
+
 class RefusedError(RmqtoolError):
     """Refused for safety: a broker holds the lock, the output exists or lies inside the evidence."""
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
 from rmqtool.check import VerifyRequest
+from rmqtool.commands.convert import ConvertRequest
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.export import ExportRequest
 from rmqtool.commands.query import QueryRequest
@@ -126,6 +127,13 @@ class SalvageOptions(PartOptions, total=False):
     live: bool
 
 
+class ConvertOptions(TypedDict, total=False):
+    """Options of `Store.convert`."""
+
+    to: str
+    include_uncommitted: bool
+
+
 class RepairOptions(TypedDict, total=False):
     """Options of `Store.repair`."""
 
@@ -151,6 +159,7 @@ REQUESTS: dict[Any, Any] = {
     VerifyOptions: VerifyRequest,
     RebuildOptions: RebuildRequest,
     SalvageOptions: SalvageRequest,
+    ConvertOptions: ConvertRequest,
     RepairOptions: RepairRequest,
     ExportOptions: ExportRequest,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.api.arguments import AnyEngine, AnyStore, kind_named, target_of
@@ -19,12 +20,12 @@ from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from typing_extensions import Unpack
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.api.options import (
+        ConvertOptions,
         DumpOptions,
         MessagesOptions,
         QueryOptions,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from rmqtool.api.parts import Index, Messages, Queue
     from rmqtool.api.results import Answer, Differences
     from rmqtool.check import VerifyReport
+    from rmqtool.commands.convert import ConvertReport
     from rmqtool.commands.query import KeyQuestion
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair import RepairReport
@@ -418,6 +420,36 @@ class Store(OpenedStore):
         request = self._salvage_request(copies, jobs, options)
         target, shown = target_of(out), progress or NullProgress()
         return salvage(request, target, shown) if plan is None else apply_plan(plan, request, target, shown)
+
+    def convert(
+        self,
+        out: Path | str,
+        *,
+        jobs: int | None = None,
+        progress: Progress | None = None,
+        **options: Unpack[ConvertOptions],
+    ) -> ConvertReport:
+        """Make a plain store of this one, whose log is of DLedger.
+
+        Args:
+            out: The directory to make, which appears complete or not at all; it must not exist, or be empty.
+            jobs: Tasks at a time; None is all cores.
+            progress: Receives stages and remarks.
+            options: See `rmqtool.api.options.ConvertOptions`.
+
+        Raises:
+            UsageError: It is no store root, or has no entries of DLedger.
+            RefusedError: A broker holds the lock, the output exists or lies inside the store.
+            LogDamagedError: The log is damaged before its committed end.
+            EnvironmentFailureError: It has a part that is not converted; or reading or writing failed.
+        """
+        from rmqtool.commands.convert import ConvertRequest
+        from rmqtool.commands.convert.run import convert
+        from rmqtool.engine import EngineOptions
+
+        engine = EngineOptions("local", jobs)
+        request = request_of(ConvertRequest, options, store=self._examined(), engine=engine)
+        return convert(request, Path(out), progress or NullProgress())
 
     def _salvage_request(
         self, copies: Iterable[Store], jobs: int | None, options: SalvageOptions

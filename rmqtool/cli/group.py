@@ -48,6 +48,7 @@ COMMANDS = {
     "rebuild": CommandEntry("Rebuild", "Rebuild consumequeue/ and index/ from the commit log."),
     "salvage": CommandEntry("Rebuild", "Write a new store of what is left of a damaged one."),
     "carve": CommandEntry("Rebuild", "Recover messages from disk images and raw bytes."),
+    "convert": CommandEntry("Rebuild", "Write a plain store of one with a DLedger log."),
     "repair": CommandEntry("Rebuild", "Repair a store in place where that loses nothing, with undo."),
     "help": CommandEntry("Other", "Print a page of the manual, or the list of its pages.", "manual"),
     "rebuild-index": CommandEntry("Other", "Rebuild index/ from the commit log.", "rebuild"),

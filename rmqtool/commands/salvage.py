@@ -17,7 +17,6 @@ from rmqtool.findings import FailOn, counted
 from rmqtool.outcomes import best, is_needed
 from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
-from rmqtool.releases import OLDEST, UncleanStart
 from rmqtool.salvage import Choices, Holes, PartKind, SalvagedQueue, SalvagePlan, SourceFile
 from rmqtool.salvage.derived import make_derived
 from rmqtool.salvage.making import LOST_BODY
@@ -406,15 +405,13 @@ def _carry_out(
             ConfigFile(segment.label, _LINK) for copy in log.logs for segment in copy if is_link(segment)
         ]
         ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
-        last_record = ends[-1].start if ends else plan.start
-        release = store.settings.release
-        knows_place = release.unclean_start is UncleanStart.BY_OFFSET
         checkpoint = write_checkpoint(
             handle,
+            store.settings.release,
             last_ms=max([0, *(queue.last_stored_ms or 0 for queue in plan.queues)]),
             index_ms=derived.index_ms,
-            end=0 if release.line == OLDEST.line else plan.end,
-            last_record=last_record if knows_place else 0,
+            end=plan.end,
+            last_record=ends[-1].start if ends else plan.start,
         )
         beside = [*aside, *more, *logs, *wheel, *derived.files, checkpoint]
     report = SalvageReport.of(

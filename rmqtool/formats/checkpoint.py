@@ -59,6 +59,9 @@ TIMER_UNIT = struct.Struct(">i8xi12xq16x")
 TIMER_UNIT_MAGICS = 0xF
 """Bits that the magic of a unit may have (``TimerMessageStore#isMagicOK``)."""
 
+TIMER_UNIT_COLUMNS = {"size": (">i4", 0), "magic": (">i4", 12), "physicalOffset": (">i8", 28)}
+"""The same as numpy types and places in the unit."""
+
 WHEEL_BYTES = 2 * 7 * 86_400 * SLOT.size
 
 

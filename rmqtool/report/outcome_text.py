@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rmqtool.commands.carve import CarvedImage, CarvedLog, CarveReport
+    from rmqtool.commands.convert import ConvertReport
     from rmqtool.commands.export import ExportReport
     from rmqtool.commands.rebuild.report import RebuildReport
     from rmqtool.commands.repair import RepairReport
@@ -81,7 +82,7 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
         )
 
 
-def _assumed(report: RebuildReport | SalvageReport) -> Iterator[tuple[str, str]]:
+def _assumed(report: RebuildReport | SalvageReport | ConvertReport) -> Iterator[tuple[str, str]]:
     yield from (("assumed", escape_text(f"{name}={why}")) for name, why in report.assumed.items())
 
 
@@ -297,6 +298,46 @@ def _log(log: CarvedLog) -> Iterator[tuple[str, str]]:
         yield "", f"{several(log.holes, 'hole')}, {log.missing_bytes:,} bytes missing"
     if log.duplicates or log.conflicts:
         yield "", f"{log.duplicates:,} duplicates, {log.conflicts:,} conflicts"
+
+
+# --- convert
+
+
+_ADDRESSES = {
+    "preparedTransactionOffset": "prepared transaction offsets mapped",
+    "messageIds": "message IDs in properties mapped",
+    "halfMessageOffsets": "offsets of half messages in properties mapped",
+    "timerUnits": "units of the timer mapped",
+    "unknown": "lead to no entry, and stay",
+}
+
+
+def convert_text(report: ConvertReport, text: TextReport) -> None:
+    """Write the outcome of a conversion."""
+    text.verdict(report.verdict, _convert_figures(report))
+    text.finish()
+
+
+def _convert_figures(report: ConvertReport) -> Iterator[tuple[str, str]]:
+    yield "store", escape_text(report.store)
+    yield "result", escape_text(report.out)
+    last = report.files[-1].first_entry + report.files[-1].entries - 1
+    yield (
+        "entries",
+        f"{report.files[0].first_entry:,} to {last:,} of {escape_text(report.member)}, term {report.term}",
+    )
+    yield "log", f"{report.start:,} to {report.end:,}, {several(len(report.files), 'file')} of entries"
+    if report.kept_files:
+        yield "kept", f"{several(report.kept_files, 'older file')}, as they are"
+    for kind, count in report.addresses.items():
+        yield "addresses", f"{count:,} {_ADDRESSES[kind]}"
+    yield "units", f"{report.units:,} in {several(report.queues, 'queue')}"
+    if report.kept_queues:
+        yield "kept", f"{several(report.kept_queues, 'queue')} without messages in the log"
+    yield "index entries", f"{report.index_entries:,}"
+    yield from _assumed(report)
+    yield from (("not copied", escape_text(f"{name}: {why}")) for name, why in report.not_copied.items())
+    yield "seconds", stages_text(report.seconds)
 
 
 # --- export

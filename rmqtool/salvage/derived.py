@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rmqtool.progress import Progress
     from rmqtool.salvage.writing import PlannedLog
     from rmqtool.store import Store, StoreFile
+    from rmqtool.store.segments import FileQueue
     from rmqtool.store.staging import StagingHandle
 
 
@@ -65,12 +66,14 @@ def make_derived(
     before; the index over one without.
     """
     if log.plan.holes is Holes.REPEAT:
-        loud = _reput_plan(replace(log, silent=False), store, staging, "consumequeue")
+        loud = reput_plan(replace(log, silent=False).files, store, staging, "consumequeue")
         queues = run_reput(loud, engine, progress)
         _repeat_units(log.plan, staging)
-        index = run_reput(_reput_plan(replace(log, silent=True), store, staging, "index"), engine, progress)
+        index = run_reput(
+            reput_plan(replace(log, silent=True).files, store, staging, "index"), engine, progress
+        )
     else:
-        queues = index = run_reput(_reput_plan(log, store, staging, *PARTS), engine, progress)
+        queues = index = run_reput(reput_plan(log.files, store, staging, *PARTS), engine, progress)
     files = [file for name in _DERIVED for file in staging.finished(name)]
     digests = staging.digests(files, engine.map)
     made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))
@@ -79,20 +82,21 @@ def make_derived(
         queues.units,
         queues.queues,
         index.entries,
-        _index_ms(staging.finished("index")),
+        last_index_ms(staging.finished("index")),
         [(file.label, digests[file]) for file in files if file in digests],
         assumptions(store, PARTS, tag_rule(store) if store.settings.message_index_enable else None),
     )
 
 
-def _reput_plan(log: PlannedLog, store: Store, staging: StagingHandle, *parts: str) -> ReputPlan:
+def reput_plan(log: FileQueue, store: Store, staging: StagingHandle, *parts: str) -> ReputPlan:
+    """Return the plan of parts made over a new log, by the settings of the store that it is of."""
     policy = DispatchPolicy.from_settings(store.settings)
     if policy.index_enabled:
         policy = replace(policy, tag_items=tag_rule(store).value)
-    return ReputPlan.of(store.settings, log.files, policy, staging, *parts)
+    return ReputPlan.of(store.settings, log, policy, staging, *parts)
 
 
-def _index_ms(files: Sequence[StoreFile]) -> int:
+def last_index_ms(files: Sequence[StoreFile]) -> int:
     """Return endTimestamp of the last index file but one: that is full."""
     heads = [HEADERS.padded(file.path.read_head(HEADERS.size)) for file in files[:-1]]
     return max((head.end_timestamp_ms for head in heads), default=0)

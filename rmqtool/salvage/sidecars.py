@@ -20,6 +20,7 @@ from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.io import FileKind, Location
 from rmqtool.projection import camel_case, json_object
+from rmqtool.releases import OLDEST, UncleanStart
 from rmqtool.salvage import PLAN_SCHEMA, Lost, Part, PartKind, SalvagedQueue, SalvagePlan
 from rmqtool.salvage.writing import copy_file
 from rmqtool.store.broker_json import (
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
+    from rmqtool.releases import Release
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -239,13 +241,13 @@ def copy_timer(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], 
     if store.root is None:
         return [], []
     root = store.root.without_links()
-    return _copied(root, [*map(root.__truediv__, _TIMER_PLACES), root / _TIMER_LOG], staging)
+    return copied(root, [*map(root.__truediv__, _TIMER_PLACES), root / _TIMER_LOG], staging)
 
 
-def _copied(
+def copied(
     root: Location, places: Iterable[Location], staging: StagingHandle
 ) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
-    """Copy files, and those of directories; report what may not be read, and links, which nobody follows."""
+    """Copy files, and all below directories; report what may not be read, and links, which nobody follows."""
     reported: list[ConfigFile] = []
     written: list[tuple[str, str]] = []
     for place in places:
@@ -254,8 +256,7 @@ def _copied(
             if status is None:
                 continue
             if status.kind is FileKind.DIRECTORY:
-                below = [place / entry.name for entry in place.entries()]
-                more = _copied(root, [location for location in below if not location.is_directory()], staging)
+                more = copied(root, [place / entry.name for entry in place.entries()], staging)
                 reported, written = reported + more[0], written + more[1]
             elif status.kind in _COPIED:
                 place.read_head(1)  # fails before an empty file is made
@@ -266,17 +267,20 @@ def _copied(
 
 
 def write_checkpoint(
-    staging: StagingHandle, *, last_ms: int, index_ms: int, end: int, last_record: int
+    staging: StagingHandle, release: Release, *, last_ms: int, index_ms: int, end: int, last_record: int
 ) -> tuple[str, str]:
     """Write the checkpoint of a broker that stopped after the log's last record.
 
     Args:
         staging: where to write.
+        release: of the broker, which notes no offsets, or more than one.
         last_ms: store time of that record.
         index_ms: endTimestamp of the last index file that is full; 0 without any.
-        end: physical offset after it; 0 for a broker that notes none.
-        last_record: its physical offset; 0 for a broker that notes none.
+        end: physical offset after it.
+        last_record: its physical offset.
     """
+    end = 0 if release.line == OLDEST.line else end
+    last_record = last_record if release.unclean_start is UncleanStart.BY_OFFSET else 0
     fields = CheckpointFields(last_ms, last_ms, index_ms, 0, end, last_record)
     return _write("checkpoint", CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0"), staging)
 
@@ -312,7 +316,7 @@ def copy_compaction(
     if store.root is None or not queues:
         return [], []
     root = store.root.without_links()
-    reported, written = _copied(root, [root / _POSITIONS], staging)
+    reported, written = copied(root, [root / _POSITIONS], staging)
     for queue in queues:
         name, files = f"{queue.topic}/{queue.queue_id}", list[StoreFile]()
         try:

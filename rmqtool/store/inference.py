@@ -46,7 +46,7 @@ from rmqtool.store.broker_version import (
 )
 from rmqtool.store.files import TREE_DEPTH, QueueFiles, StoreFiles
 from rmqtool.store.geometry import Geometry, geometry_of_size, infer_geometry, infer_index_zone, own_geometry
-from rmqtool.store.kinds import CONFIG_DIRECTORY, REBUILD_REPORT, SALVAGE_REPORT, PathKind
+from rmqtool.store.kinds import CONFIG_DIRECTORY, CONVERT_REPORT, REBUILD_REPORT, SALVAGE_REPORT, PathKind
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
 from rmqtool.topics import LMQ_PREFIX
 
@@ -260,7 +260,7 @@ class SettingsInference:
         root, assumed = self._store.root, dict[str, str]()
         if root is None:
             return assumed
-        for report in (REBUILD_REPORT, SALVAGE_REPORT):
+        for report in (REBUILD_REPORT, SALVAGE_REPORT, CONVERT_REPORT):
             made, run = (root / report).status(), (root / "checkpoint").status()
             if made is None or (run is not None and run.modified_ns > made.modified_ns):
                 continue

@@ -220,6 +220,7 @@ DIRECTORY_NAMES: dict[PathKind, str] = {
 CONFIG_DIRECTORY, BACKUP = "config", ".bak"
 REBUILD_REPORT, SALVAGE_SIDECARS = "rebuild.json", "salvage"
 SALVAGE_REPORT = f"{SALVAGE_SIDECARS}/salvage.json"
+CONVERT_REPORT = "convert.json"
 """Reports in results, and in stores with such a result; where one exists, the result is complete."""
 
 KIND_OF_DIRECTORY = {name: kind for kind, name in DIRECTORY_NAMES.items()}

@@ -28,6 +28,7 @@ class Deed(Enum):
         ": a salvage does not read that part of the log, and a result would hide its messages; to salvage"
         " commitlog/ alone, copy it into a directory of its own"
     )
+    CONVERT = ", which convert does not take"
 
 
 class Layout(NamedTuple):
@@ -44,12 +45,14 @@ class Layout(NamedTuple):
 _OF_FILES = frozenset({Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.SALVAGE})
 _QUEUES = frozenset({Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES})
 
-DLEDGER_LOG = Layout(_QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL}, is_shown=True)
+DLEDGER_LOG = Layout(
+    _QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL, Deed.CONVERT}, is_shown=True
+)
 UNREAD_DLEDGER_LOG = Layout(_QUEUES, Structure.UNREAD_LOG)
 LOG_ON_OTHER_PATHS = Layout(_QUEUES, Structure.UNREAD_LOG)
 QUEUES_IN_ROCKSDB = Layout(_OF_FILES, Structure.UNREAD)
 LIGHT_QUEUES_IN_ROCKSDB = Layout(_OF_FILES | {Deed.READ_QUEUES}, Structure.UNREAD)
-QUEUES_TWICE = Layout(_OF_FILES | _QUEUES)
+QUEUES_TWICE = Layout(_OF_FILES | _QUEUES | {Deed.CONVERT})
 """Queues in files, and in a database that a broker keeps beside them and that no file replaces."""
 BESIDE = Layout(frozenset(Deed))
 """Parts that leave log and queues as they are: timers, compaction, settings in a database."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.framing import DLEDGER, PLAIN, Framing
@@ -56,18 +56,36 @@ def data_of(root: Location, log: Iterable[Location], *, enabled: object, member:
     return files[0].parent if files[0].name > max(older, default="") else None
 
 
-def progress_of(member: Location) -> str:
-    """Return term and committed index of a member, as its ``currterm`` and ``checkpoint`` say."""
-    term = _property(member / "currterm", "currTerm")
-    committed = _property(member / "checkpoint", "committedIndex")
-    return f"in term {term or '?'}, committed up to entry {committed or '?'}"
+class MemberProgress(NamedTuple):
+    """Progress of a member, as its ``currterm`` and ``checkpoint`` say; None where they do not.
+
+    Attributes:
+        term: of the last election.
+        committed: index of the last entry that was known to be committed, some seconds before a kill.
+    """
+
+    term: int | None
+    committed: int | None
+
+    @property
+    def sentence(self) -> str:
+        """Return both, in words."""
+        term, committed = ("?" if number is None else number for number in self)
+        return f"in term {term}, committed up to entry {committed}"
 
 
-def _property(path: Location, name: str) -> str | None:
+def progress_of(member: Location) -> MemberProgress:
+    """Return the progress of a member."""
+    return MemberProgress(
+        _property(member / "currterm", "currTerm"), _property(member / "checkpoint", "committedIndex")
+    )
+
+
+def _property(path: Location, name: str) -> int | None:
     """Return a number in a file of Java properties; None if it is not there."""
     try:
         text = path.read_head(_PROPERTIES_BYTES, []) if path.is_regular() else b""
     except EnvironmentFailureError:
         return None
     match = re.search(rf"^{name}=(-?[0-9]{{1,19}})\s*$".encode(), text, re.MULTILINE)
-    return match[1].decode() if match else None
+    return int(match[1]) if match else None

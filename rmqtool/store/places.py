@@ -125,9 +125,8 @@ def features_of(root: Location, settings: Settings, log: Collection[Location]) -
 
 def _ledger_feature(path: Location, root: Location, *, is_read: bool) -> Feature:
     if is_read:
-        return Feature(
-            codes.ST_DLEDGER_LOG, path.relative_to(root), layout=DLEDGER_LOG, note=progress_of(path)
-        )
+        note = progress_of(path).sentence
+        return Feature(codes.ST_DLEDGER_LOG, path.relative_to(root), layout=DLEDGER_LOG, note=note)
     return Feature(codes.ST_DLEDGER, path.relative_to(root), layout=UNREAD_DLEDGER_LOG)
 
 

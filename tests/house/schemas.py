@@ -16,6 +16,7 @@ from rmqtool.account.lost import LostMessage
 from rmqtool.carve.writing import LooseRecord
 from rmqtool.check import VerifyReport
 from rmqtool.commands.carve import CarveReport
+from rmqtool.commands.convert import ConvertReport
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff import Difference
 from rmqtool.commands.explain import ExplainedLine
@@ -358,6 +359,7 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "replay-line": (1, lambda definitions: definitions.of(ReplayMessage)),
     "rebuild": (2, lambda definitions: definitions.object(RebuildReport)),
     "carve": (1, lambda definitions: definitions.object(CarveReport, {"exitStatus": _STATUS}, "exitStatus")),
+    "convert": (1, lambda definitions: definitions.object(ConvertReport)),
     "loose-line": (1, lambda definitions: definitions.of(LooseRecord)),
     "repair": (1, lambda definitions: definitions.object(RepairReport)),
     "salvage": (1, _salvage),

@@ -20,12 +20,15 @@ QUEUES = {Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES}
 @pytest.mark.parametrize(
     ("layout", "can"),
     [
-        (layouts.DLEDGER_LOG, QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL}),
+        (
+            layouts.DLEDGER_LOG,
+            QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL, Deed.CONVERT},
+        ),
         (layouts.UNREAD_DLEDGER_LOG, QUEUES),
         (layouts.LOG_ON_OTHER_PATHS, QUEUES),
         (layouts.QUEUES_IN_ROCKSDB, READS),
         (layouts.LIGHT_QUEUES_IN_ROCKSDB, READS | {Deed.READ_QUEUES}),
-        (layouts.QUEUES_TWICE, READS | QUEUES),
+        (layouts.QUEUES_TWICE, READS | QUEUES | {Deed.CONVERT}),
         (layouts.BESIDE, {*Deed}),
     ],
 )
