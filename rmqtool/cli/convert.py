@@ -43,7 +43,7 @@ def convert_command(session: Session, store_path: StorePath, out: Path) -> ExitS
     session.note_settings(store)
     with session.output(store, whole=True) as stream:
         report = store.convert(
-            out, jobs=session.options["jobs"], progress=session.console, **session.given(ConvertRequest)
+            out, jobs=session.common.jobs, progress=session.console, **session.given(ConvertRequest)
         )
         status = report.exit_status(session.fail_on)
         session.show(report, status, stream, convert_text, session.remark(report.hint))
