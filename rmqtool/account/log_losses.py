@@ -25,7 +25,7 @@ from rmqtool.account.survey import (
 from rmqtool.derived.queues import LiveUnits, Queue, all_units, queue_units, queues_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
-from rmqtool.genuine.beyond import UnitsBeyond, covered, vouched
+from rmqtool.genuine.beyond import UnitsBeyond, able_to_prove, covered
 from rmqtool.kernels.continuity import RUN_ROW
 from rmqtool.scan.records import holds_bytes, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
@@ -174,7 +174,7 @@ class LogAccount:
         is_judged = covered(runs["first"], runs["stop"], units.keys)
         is_judged |= ~surveyed.without_record(units.physical_offsets)
         places = units.physical_offsets
-        return units.only(vouched(is_judged, lambda numbers: _are_own(key, places[numbers], surveyed)))
+        return units.only(able_to_prove(is_judged, lambda numbers: _are_own(key, places[numbers], surveyed)))
 
     def _pins(self, key: QueueKey, surveyed: SurveyedLog) -> list[Pin]:
         places = self._places.get(key, _NOWHERE)

@@ -60,7 +60,6 @@ class SurveyedLog:
     """Content of a log, and its gaps.
 
     Attributes:
-        start: physical offset of its first byte.
         gaps: queue offsets between those of its intact records.
         runs: queue offsets that follow each other, by topic and queue id, ``(n,)`` of ``RUN_ROW``.
         starts: ``(n,)`` ascending, physical offsets at which bytes without an intact record begin; those
@@ -84,7 +83,6 @@ class SurveyedLog:
             messages each has; none of a log that nothing points to damage of.
     """
 
-    start: int
     gaps: OffsetGaps
     runs: Mapping[tuple[str, int], Rows]
     starts: Int64s
@@ -103,6 +101,11 @@ class SurveyedLog:
     undecided: Int64s
     unplaced: Int64s
     readable: Int64s
+
+    @property
+    def start(self) -> int:
+        """Return the physical offset of its first byte."""
+        return self.log.start
 
     @property
     def is_odd(self) -> bool:
@@ -320,15 +323,27 @@ class Surveyor:
         gaps = self._offsets.finish()
         runs = self._offsets.runs()
         blanks = np.array(sorted(self._blanks), np.int64).reshape(-1, 2)
-        starts, stops, displaced = ranges[first, 0], reach[last], np.concatenate(self._displaced)
-        read = self.reading
+        displaced, read = np.concatenate(self._displaced), self.reading
         return SurveyedLog(
-            self.log.start, gaps, runs, starts, stops, blanks,
-            displaced[:, 0], displaced[:, 1], self._latest_ms,
-            self.log, self.records, 0 if self.mark is None else self.records - self.mark,
-            self.false, np.concatenate(self._unreached), self._unreached_bytes, self._goes_back,
-            *(_UNREAD if read is None else (read.undecided, read.unplaced, read.readable)),
-        )  # fmt: skip
+            gaps=gaps,
+            runs=runs,
+            starts=ranges[first, 0],
+            stops=reach[last],
+            blanks=blanks,
+            displaced=displaced[:, 0],
+            claims=displaced[:, 1],
+            latest_ms=self._latest_ms,
+            log=self.log,
+            records=self.records,
+            marked=0 if self.mark is None else self.records - self.mark,
+            false=self.false,
+            unreached=np.concatenate(self._unreached),
+            unreached_bytes=self._unreached_bytes,
+            goes_back=self._goes_back,
+            undecided=_NOTHING if read is None else read.undecided,
+            unplaced=_NO_RANGES if read is None else read.unplaced,
+            readable=_NO_RANGES if read is None else read.readable,
+        )
 
     def _add(self, start: int, stop: int) -> None:
         if start < stop:
@@ -378,7 +393,6 @@ def survey(
 
 
 _NOTHING, _NO_RANGES = np.empty(0, np.int64), np.empty((0, 2), np.int64)
-_UNREAD = _NOTHING, _NO_RANGES, _NO_RANGES
 _FOLLOWED = 1 << 20
 """Units that are followed at a time."""
 
@@ -401,7 +415,6 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     for start, stop in _frames(log, reading.false):
         below |= (places > start) & (places < stop)
     return SurveyedLog(
-        start=log.start,
         gaps=gaps,
         runs=walk.runs(copy.queues) if copy.queues else {},
         starts=ends[is_free],

@@ -30,7 +30,7 @@ def covered(starts: Int64s, stops: Int64s, queue_offsets: Int64s) -> Bools:
     return np.asarray((before >= 0) & (queue_offsets < np.append(reach, 0)[before]))
 
 
-def vouched(is_judged: Bools, lead_to_own: Callable[[Int64s], Bools]) -> Bools:
+def able_to_prove(is_judged: Bools, lead_to_own: Callable[[Int64s], Bools]) -> Bools:
     """Return which units of a queue, ``(n,)``, can prove a lost message of it.
 
     The queue of another store, or a file of one, leads into a log to where no record of the queue is: what it

@@ -17,7 +17,7 @@ from rmqtool.formats.message import (
     TRANSACTION_PREPARED,
     TRANSACTION_ROLLBACK,
 )
-from rmqtool.genuine.beyond import covered, vouched
+from rmqtool.genuine.beyond import able_to_prove, covered
 from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, by_queue
 from rmqtool.kernels.rows import frame_stops
 from rmqtool.salvage import Lost, PartKind, SalvagedQueue
@@ -134,7 +134,7 @@ class LossFinder:
         last = own[0 if chain is None else max(chain.resets, default=0) :]
         is_judged = covered(last["queue_offset"], last["queue_offset"] + last["count"], rows["queue_offset"])
         is_own = np.isin(rows["log_offset"], own["log_offset"])
-        free &= vouched(is_judged | ~free, lambda numbers: is_own[numbers])
+        free &= able_to_prove(is_judged | ~free, lambda numbers: is_own[numbers])
         free &= (rows["log_offset"] >= self._log_start) & (stops <= self.horizon)
         return [
             Pin(
