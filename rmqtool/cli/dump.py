@@ -82,7 +82,8 @@ def dump_command(
         raise UsageError("give a PATH to dump, or --layout")
     options["unpack_batches"] |= _INNER in options["row_types"]
     body = session.body
-    takes_lines = session.format is Format.NDJSON and limit is None and body_dir is None
+    is_json = session.format in {Format.NDJSON, Format.JSON}
+    takes_lines = is_json and limit is None and body_dir is None
     lines = body or BodyMode.NONE if takes_lines else None
     for store in stores:
         session.note_state(store)

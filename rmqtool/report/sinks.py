@@ -156,7 +156,11 @@ class _JsonSink(RowSink):
         self._separator = f'{{"schema": {json.dumps(schema)}, "rows": [\n'
 
     def add(self, row: rows.Row, key: str | None = None, progress: Consumption | None = None) -> None:
-        self._stream.write(self._separator + to_json(self._objects.object(row, key, progress)))
+        if isinstance(row, rows.Lines):
+            self._stream.write(self._separator)
+            write_lines(self._stream, row.data[:-1].replace(b"\n", b",\n"))
+        else:
+            self._stream.write(self._separator + to_json(self._objects.object(row, key, progress)))
         self._separator = ",\n"
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:

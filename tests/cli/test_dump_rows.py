@@ -111,6 +111,21 @@ def test_message_filters_give_messages(
     assert Counter(one["type"] for one in found.objects) == types
 
 
+def test_a_document_of_a_large_log_has_the_same_rows(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, plain_copy: Path
+) -> None:
+    with (plain_copy / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.seek(333)
+        file.write(bytes(50))
+    texts = []
+    for large_log_bytes in (0, 1 << 30):
+        monkeypatch.setattr("rmqtool.commands.dump.run.LARGE_LOG_BYTES", large_log_bytes)
+        done = run("dump", plain_copy / "commitlog", "--body", "text", "--format", "json")
+        assert done.document["exitStatus"] == done.status == 5
+        texts.append(done.out[: done.out.rindex("\n]")])
+    assert texts[0] == texts[1]
+
+
 def test_damage_passes_every_filter(run: Callable[..., Run], plain_copy: Path) -> None:
     with (plain_copy / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(333)
