@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import subprocess
 import tempfile
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import pytest
 from numba.core.errors import TypingError
@@ -273,3 +275,35 @@ def test_a_pack_that_is_not_unpacked_here_is_not_made_here(
     assert user_cache() == Path("pack/cache")
     monkeypatch.setenv("RMQTOOL_CACHE_DIR", "cache")
     assert user_cache() == Path("cache")
+
+
+def test_another_process_compiles_from_the_last_kernel_on_for_a_command_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It runs nothing of the working directory, which may be the evidence."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def popen(words: list[str], **streams: Any) -> subprocess.Popen[bytes]:  # noqa: ANN401 - as Popen's
+        environment = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        words = [*words[:4], "rmqtool.kernels.bytes"]
+        started.append(process(words, cwd=evidence, env=environment, **streams))
+        return started[-1]
+
+    (evidence := tmp_path / "evidence").mkdir()
+    for name in ("rmqtool", "numpy", "importlib"):
+        (evidence / f"{name}.py").write_text(f"open({str(tmp_path / name)!r}, 'w')")
+    process = subprocess.Popen
+    monkeypatch.setattr(subprocess, "Popen", popen)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    jit._have_help.cache_clear()
+    jit._have_help()
+    assert not started
+    jit._have_help.cache_clear()
+    monkeypatch.setattr(COMPILATION, "listener", lambda *_: None)
+    jit._have_help()
+    jit._have_help()
+    (helper,) = started
+    assert helper.wait() == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"tmp", "evidence", "cache"}
+    kernels = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("*.nbi")}
+    assert {name.partition(".")[0] for name in kernels} == {"bytes"}

@@ -23,9 +23,11 @@ import contextlib
 import fcntl
 import gc
 import hashlib
+import importlib
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -40,7 +42,7 @@ from rmqtool.caches import is_private, is_trusted, user_cache
 from rmqtool.progress import COMPILATION
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from importlib.resources.abc import Traversable
 
     from numpy.typing import DTypeLike
@@ -160,6 +162,7 @@ _FOLDER = Path(os.environ.get("NUMBA_CACHE_DIR") or cache_folder())
 atexit.register(gc.freeze)
 
 
+_HELPED_CORES = 2
 _PATIENCE_S = 30.0
 """Longer than any kernel takes, where other processes are at work as well."""
 
@@ -180,6 +183,27 @@ def _take_turn(path: Path) -> int | None:
                 return turn
             time.sleep(0.02)
     return None
+
+
+_FROM_THE_LAST = "import sys; from rmqtool.kernels import jit; jit.compile_from_the_last(sys.argv[1:])"
+
+
+@cache
+def _have_help() -> None:
+    """Have another process compile the same kernels from the last to the first, as long as this one lives.
+
+    For a command, whose progress is shown; a library starts no processes of its own accord. The front end of
+    numba holds the GIL, so threads would not do.
+    """
+    if COMPILATION.listener is None or len(os.sched_getaffinity(0)) < _HELPED_CORES:
+        return
+    modules = dict.fromkeys(compiled.__module__ for compiled, _ in _ENTRIES)
+    with contextlib.suppress(OSError):  # a helper is no need
+        # -P: no module of the working directory, which may be the evidence
+        words = [sys.executable, "-P", "-c", _FROM_THE_LAST, *modules]
+        null = subprocess.DEVNULL
+        helper = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
+        atexit.register(helper.kill)
 
 
 def _has_private_names() -> bool:
@@ -315,6 +339,7 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
             COMPILATION.ready += 1
             return overload
         if self._turn is None:  # else it has failed to compile before
+            _have_help()
             COMPILATION.begin()
             self._turn = _take_turn(self._turn_path)
         overload = self._load_overload(sig, target_context)  # the other process has made it
@@ -419,4 +444,12 @@ def compile_kernels() -> None:
     Without this, every worker of a fresh installation would compile all of them at the same time.
     """
     for compiled, example in tuple(_ENTRIES):
+        compiled(*example())
+
+
+def compile_from_the_last(modules: Iterable[str]) -> None:
+    """Compile the kernels of modules from the last to the first, for a process that begins at the first."""
+    for module in modules:
+        importlib.import_module(module)
+    for compiled, example in reversed(_ENTRIES):
         compiled(*example())
