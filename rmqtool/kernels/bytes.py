@@ -116,6 +116,15 @@ def copy_bytes(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> i
     return to + size
 
 
+@entry(lambda: (*empty(np.uint8, np.int64, np.int64, np.uint8),))
+@kernel
+def join_spans(buffer: Buffer, starts: Int64s, stops: Int64s, out: Buffer) -> None:
+    """Copy ranges of a buffer one after the other into ``out``, which has room for all."""
+    at = 0
+    for number in range(len(starts)):
+        at = copy_bytes(out, at, buffer, starts[number], stops[number])
+
+
 @inlined
 def same_bytes(words: Buffer, at: int, buffer: Buffer, start: int, stop: int) -> bool:
     """Whether the bytes from a position on equal a range of another buffer.

@@ -8,13 +8,13 @@ import numpy as np
 
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
 from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes
-from rmqtool.kernels.jit import inlined, kernel
-from rmqtool.kernels.rows import Property
+from rmqtool.kernels.jit import entry, inlined, kernel
+from rmqtool.kernels.rows import Property, no_messages
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from rmqtool.arrays import Buffer, Int64s, Row
+    from rmqtool.arrays import Buffer, Int64s, Row, Rows
 
 
 _NOT_ASCII = np.uint64(0x8080808080808080)
@@ -206,6 +206,17 @@ def scan_properties(
             strays += 1
         position = end + 1
     return strays
+
+
+@entry(lambda: (*no_messages()[:2], *pack_names(["A"]), np.empty((0, 1, 2), np.int64)))
+@kernel
+def values_named(buffer: Buffer, rows: Rows, names: Buffer, name_bounds: Int64s, out: Int64s) -> None:
+    """Fill ``out``, ``(n, k, 2)``, with the values of properties of messages, as `scan_properties` does."""
+    for number in range(len(rows)):
+        start = as_int(rows[number].topic_stop + 2)
+        scan_properties(
+            buffer, start, start + rows[number].properties_length, names, name_bounds, out[number]
+        )
 
 
 @inlined

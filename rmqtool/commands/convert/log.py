@@ -8,17 +8,23 @@ one below the log stays below it. What the headers took is room before the mark 
 from __future__ import annotations
 
 from collections import Counter
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import TIMER_UNIT, TIMER_UNIT_COLUMNS, TIMER_UNIT_MAGICS
 from rmqtool.formats.entry import ENTRIES
 from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.message import PROPERTIES_LENGTH, Outcome
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
+from rmqtool.kernels.bytes import join_spans
+from rmqtool.kernels.properties import pack_names, values_named
 from rmqtool.kernels.rows import (
     PHYSICAL_OFFSET_AT,
     PREPARED_OFFSET_AT,
@@ -33,7 +39,7 @@ from rmqtool.scan.records import record_at
 from rmqtool.scan.walk import SegmentWalk, first_nonzero
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Iterator, Mapping
 
     from rmqtool.arrays import Buffer, Int64s, Rows
     from rmqtool.kernels.rows import MessageBatch
@@ -49,13 +55,13 @@ PREPARED, MESSAGE_IDS, HALF_OFFSETS, TIMER_UNITS, UNKNOWN = (
 _CHUNK_BYTES = 1 << 20
 _ID_DIGITS = 16  # of an offset in a message id, after the digits of the store host
 _NAMED = {
-    b"ORIGIN_MESSAGE_ID": MESSAGE_IDS,
-    b"DLQ_ORIGIN_MESSAGE_ID": MESSAGE_IDS,
-    b"TRANS_OFFSET": HALF_OFFSETS,
+    "ORIGIN_MESSAGE_ID": MESSAGE_IDS,
+    "DLQ_ORIGIN_MESSAGE_ID": MESSAGE_IDS,
+    "TRANS_OFFSET": HALF_OFFSETS,
 }
 """Properties with the id of an earlier message (``AbstractSendMessageProcessor#consumerSendMsgBack``), or the
 half message of an op message in RocksDB (5.4.0+)."""
-_NEEDLES = (b"ORIGIN_MESSAGE_ID\x01", b"TRANS_OFFSET\x01")
+_NAMES = pack_names([*_NAMED])
 _FIRST_OF_CRC = PROP_CRC_NAME[0]
 _TIMER_BYTES = TIMER_UNIT.size * 20_000
 _TIMER_UNITS = np.dtype(
@@ -180,6 +186,35 @@ class ConvertedFile:
         return (self.first_entry or 0) + self.seen
 
 
+class WrittenFile(ExitStack):
+    """A file that is made when its first bytes come, and written while the next ones are prepared."""
+
+    def __init__(self, create: Callable[[], StagedFile]) -> None:
+        super().__init__()
+        self._create = create
+        self._file: StagedFile | None = None
+        self._writer = ThreadPoolExecutor(1)
+        self._written: Future[None] | None = None
+
+    def write_at(self, position: int, data: memoryview[Any] | bytes) -> None:
+        """Write bytes, which must stay as they are, after those before, whose failure is raised here."""
+        if self._file is None:
+            self._file = self.enter_context(self._create())
+            self.enter_context(self._writer)  # which ends before the file does
+            self.callback(self._settle)
+        self._settle()
+        self._written = self._writer.submit(_write, self._file, position, data)
+
+    def _settle(self) -> None:
+        if self._written is not None:
+            self._written.result()
+
+
+def _write(file: StagedFile, position: int, data: memoryview[Any] | bytes) -> None:
+    file.write_at(position, data)
+    file.write_back(position, len(data))
+
+
 def convert_file(task: FileTask) -> ConvertedFile:
     """Write one file of the plain log; none if no entry of it is taken."""
     segment, first = task.segment, first_entry(task.segment)
@@ -188,18 +223,16 @@ def convert_file(task: FileTask) -> ConvertedFile:
         *(False, False, segment.start, 0, 0, Counter()),
     )
     walk = SegmentWalk(segment, rules_of(LENIENT), stops_at_mismatch=True)
-    with ExitStack() as open_files:
-        file: StagedFile | None = None
+    label = f"{LOG_DIRECTORY}/{segment.path.name}"
+    with WrittenFile(partial(task.staging.create_file, label, segment.size_bytes)) as file:
         for batch in walk.batches(segment.start, segment.stop):
             headers = entry_headers(batch)
             sound = _leading(headers, batch, made)
             wanted = sound if task.committed is None else task.committed.taken(headers, batch.rows)
             taken = 0 if made.uncommitted else min(sound, wanted)
             if taken:
-                if file is None:
-                    label = f"{LOG_DIRECTORY}/{segment.path.name}"
-                    file = open_files.enter_context(task.staging.create_file(label, segment.size_bytes))
-                _write(batch.only(slice(taken)), segment, file, made, task.addresses)
+                for at, data in _moved(batch.only(slice(taken)), segment, made, task.addresses):
+                    file.write_at(at, data)
             if sound:
                 last = headers[sound - 1]
                 made.last_term = int(last["term"])
@@ -212,7 +245,7 @@ def convert_file(task: FileTask) -> ConvertedFile:
         made.is_followed = (
             not made.is_full and first_nonzero(segment, made.read_to, segment.stop) < segment.stop
         )
-        if file is not None and made.is_full and not made.uncommitted:
+        if made.entries and made.is_full and not made.uncommitted:
             at = made.end - segment.start
             file.write_at(at, PLAIN.end_mark(segment.size_bytes - at))
     return made
@@ -227,10 +260,10 @@ def _leading(headers: Rows, batch: MessageBatch, made: ConvertedFile) -> int:
     return len(sound) if sound.all() else int(np.argmin(sound))
 
 
-def _write(
-    batch: MessageBatch, segment: Segment, file: StagedFile, made: ConvertedFile, addresses: Addresses
-) -> None:
-    """Move records together, and write them after those before."""
+def _moved(
+    batch: MessageBatch, segment: Segment, made: ConvertedFile, addresses: Addresses
+) -> Iterator[tuple[int, memoryview[Any] | bytes]]:
+    """Yield positions in the plain file, and what goes there: records, moved together after those before."""
     rows, buffer = batch.rows, batch.buffer
     starts = rows["log_offset"] - batch.base
     stops = rows["topic_stop"] + PROPERTIES_LENGTH.size + rows["properties_length"]
@@ -242,35 +275,36 @@ def _write(
     prepared = _numbers(buffer, prepared_at)
     if prepared.any():
         _put(buffer, prepared_at, addresses.map(prepared, PREPARED, made.addresses))
-    _map_properties(batch, stops, addresses, made.addresses)
+    _map_properties(batch, addresses, made.addresses)
     for number in sums:
         start, stop = int(starts[number]), int(stops[number])
         summed = buffer[start : stop - PROP_CRC_SIZE].tobytes()
         buffer[stop - PROP_CRC_SIZE : stop] = np.frombuffer(record_crc(summed), np.uint8)
-    view = buffer.data
-    if batch.cut:
-        _write_long(batch, segment, file, made.end - segment.start)
+    at, view = made.end - segment.start, buffer.data
+    if batch.cut:  # the body is not in the window
+        body = int(rows[0]["body_start"])
+        head, tail = view[int(starts[0]) : body], view[body : int(stops[0])]
+        for piece in chain([head], _pieces(segment, batch.base + body, batch.cut), [tail]):
+            yield at, bytes(piece)  # of a buffer that the walk fills again
+            at += len(piece)
     else:
-        spans = zip(starts.tolist(), stops.tolist(), strict=True)
-        file.write_at(made.end - segment.start, b"".join([view[start:stop] for start, stop in spans]))
+        joined = np.empty(int((stops - starts).sum()), np.uint8)
+        join_spans(buffer, starts, stops, joined)
+        yield at, joined.data
     made.entries += len(rows)
     made.last_record, made.last_ms = int(places[-1]), int(rows["store_timestamp_ms"][-1])
     made.end = made.last_record + int(rows["read_length"][-1])
 
 
-def _write_long(batch: MessageBatch, segment: Segment, file: StagedFile, position: int) -> None:
-    """Write a record that is longer than a window: its body comes from the file."""
-    row, view = batch.rows[0], batch.buffer.data
-    start, body = int(row["log_offset"]) - batch.base, int(row["body_start"])
-    stop = int(row["topic_stop"]) + PROPERTIES_LENGTH.size + int(row["properties_length"])
-    file.write_at(position, view[start:body])
-    position += body - start
-    source, left = batch.base + body - segment.start, batch.cut
-    while left:
-        data = segment.read_at(source, min(left, _CHUNK_BYTES))
-        file.write_at(position, data)
-        source, position, left = source + len(data), position + len(data), left - len(data)
-    file.write_at(position, view[body:stop])
+def _pieces(segment: Segment, start: int, length: int) -> Iterator[bytes]:
+    """Yield bytes of a file from a physical offset on."""
+    position = start - segment.start
+    for at in range(position, position + length, _CHUNK_BYTES):
+        size = min(_CHUNK_BYTES, position + length - at)
+        piece = segment.read_at(at, size)
+        if len(piece) < size:
+            raise EnvironmentFailureError(f"{segment.path}: changed while it was read; nothing was made")
+        yield piece
 
 
 def _numbers(buffer: Buffer, at: Int64s) -> Int64s:
@@ -295,23 +329,14 @@ def _holds(buffer: Buffer, start: int, stop: int) -> bool:
     return record[-PROP_CRC_SIZE:] == record_crc(record[:-PROP_CRC_SIZE])
 
 
-def _map_properties(batch: MessageBatch, stops: Int64s, addresses: Addresses, counts: Counter[str]) -> None:
+def _map_properties(batch: MessageBatch, addresses: Addresses, counts: Counter[str]) -> None:
     """Map the addresses that properties name, each in its own digits."""
-    firsts = stops - batch.rows["properties_length"]
-    data = batch.buffer[: int(stops[-1])].tobytes()
-    for needle in _NEEDLES:
-        at = data.find(needle)
-        while at >= 0:
-            number = int(np.searchsorted(stops, at, "right"))
-            first = int(firsts[number])
-            start = max(data.rfind(b"\x02", first, at) + 1, first)
-            name, value_at = data[start : at + len(needle) - 1], at + len(needle)
-            if name in _NAMED:
-                stop = data.find(b"\x02", value_at, int(stops[number]))
-                value = data[value_at : int(stops[number]) if stop < 0 else stop]
-                mapped = _mapped(value, addresses, _NAMED[name], counts)
-                batch.buffer[value_at : value_at + len(value)] = np.frombuffer(mapped, np.uint8)
-            at = data.find(needle, value_at)
+    values = np.empty((len(batch.rows), len(_NAMED), 2), np.int64)
+    values_named(batch.buffer, batch.rows, *_NAMES, values)
+    for number, kind in enumerate(_NAMED.values()):
+        for start, stop in values[values[:, number, 0] >= 0, number].tolist():
+            mapped = _mapped(batch.buffer[start:stop].tobytes(), addresses, kind, counts)
+            batch.buffer[start:stop] = np.frombuffer(mapped, np.uint8)
 
 
 def _mapped(value: bytes, addresses: Addresses, kind: str, counts: Counter[str]) -> bytes:
