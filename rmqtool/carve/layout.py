@@ -41,11 +41,6 @@ class LogGeometry(NamedTuple):
     straddling: int
 
 
-def default_file_size() -> int:
-    """Return the broker's default, in bytes."""
-    return int(str(DEFINITIONS["mappedFileSizeCommitLog"].default(NEWEST)))
-
-
 def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> LogGeometry:
     """Infer the size of a log's files from its records, ``(n,)`` of ``FOUND_ROW`` by offset.
 
@@ -57,7 +52,7 @@ def infer_geometry(rows: Rows, given: int | None, hints: Sequence[int] = ()) -> 
     before = rows[rows["blank"] != 0]
     if given is not None:
         return _geometry(rows, before, given, Origin.GIVEN)
-    default = default_file_size()
+    default = int(str(DEFINITIONS["mappedFileSizeCommitLog"].default(NEWEST)))
     best = None
     for size in dict.fromkeys([*hints, default, *_common(before)]):
         if 0 < size <= LARGEST_FILE:

@@ -66,11 +66,6 @@ class ShownQueues:
             self.denied.add((queue.topic, queue.queue_id))
 
 
-def shown_kinds(store: StoreFiles) -> set[PathKind]:
-    """Return the kinds of queues that can be examined."""
-    return {kind for kind in UNIT_QUEUE_KINDS if store.read_root(kind) is not None}
-
-
 def list_queues(store: StoreFiles, kind: PathKind) -> ShownQueues:
     """List the queues of a kind, topic by topic."""
     root = store.read_root(kind)
@@ -218,7 +213,8 @@ class _DerivedTasks:
     def _queue_checks(self) -> Iterator[QueueCheck]:
         """Yield every present queue, and every one that the log requires; no unlistable one."""
         plans = {} if self._expected is None else _by_queue(self._expected.plans)
-        shown, topics = shown_kinds(self._store), ListedTopics(self._store.root)
+        shown = {kind for kind in UNIT_QUEUE_KINDS if self._store.read_root(kind) is not None}
+        topics = ListedTopics(self._store.root)
         ext_files = list_queues(self._store.around, PathKind.CONSUMEQUEUE_EXT).found
         for batch, kind in ((False, PathKind.CONSUMEQUEUE), (True, PathKind.BATCHCONSUMEQUEUE)):
             if kind not in shown:

@@ -312,13 +312,6 @@ def request_options(
     return adding([_click_option(option) for option in declared if only is None or option.name in only])
 
 
-def given_options(request: type[DataclassInstance], options: dict[str, Any]) -> dict[str, Any]:
-    """Return the values of the declared options that a command has."""
-    return {
-        option.name: options[option.name] for option in declared_options(request) if option.name in options
-    }
-
-
 def _click_option(option: Option) -> Callable[[Any], Any]:
     types = {
         ValueKind.MOMENT: A_TIME,

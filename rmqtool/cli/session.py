@@ -21,12 +21,12 @@ from rmqtool.cli.options import (
     StorePath,
     adding,
     engine_options,
-    given_options,
     shared_options,
 )
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, UsageError
 from rmqtool.findings import FailOn, Findings
 from rmqtool.io import Location, location_of
+from rmqtool.options import declared_options
 from rmqtool.progress import COMPILATION
 from rmqtool.projection import json_object
 from rmqtool.report.console import Console, ProgressMode
@@ -150,7 +150,8 @@ class Session:
 
     def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
         """Return the values of the options that a request declares."""
-        return given_options(request, self.options)
+        names = (option.name for option in declared_options(request))
+        return {name: self.options[name] for name in names if name in self.options}
 
     @property
     def body(self) -> BodyMode | None:

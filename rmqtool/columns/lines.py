@@ -91,12 +91,6 @@ class LineForm(NamedTuple):
         return [*(f'{before}"{name}"' for name in _ENCODINGS), "" if self.is_csv else "null"]
 
 
-def dump_form(bodies: BodyMode) -> LineForm:
-    """Return the form of rows of messages: those of a plain message, whose meaning is null."""
-    before = '{"type": "message", ', '"explanation": null, '
-    return LineForm(tuple(COLUMNS), bodies, False, *before)
-
-
 class _Words:
     """Texts that values name by their number; the first are a form's own."""
 
@@ -205,7 +199,10 @@ class LineJob(LogJob):
         """Return a new encoder for a split of a file."""
         wanted = kernel_filter(self.messages, self.odd_flags)
         wanted.numbers[RowFilter.NO_MEANING] = 1
-        return _LineEncoder(_LineFilling(dump_form(self.body)), segment, wanted)
+        before = '{"type": "message", ', '"explanation": null, '
+        return _LineEncoder(
+            _LineFilling(LineForm(tuple(COLUMNS), self.body, False, *before)), segment, wanted
+        )
 
 
 class _LineEncoder(ColumnEncoder):

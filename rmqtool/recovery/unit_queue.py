@@ -102,12 +102,6 @@ class ExtFailureError(Exception):
         self.label = label
 
 
-def last_address(tags_codes: Int64s) -> int:
-    """Return the last tags code that is an ext address, `NO_ADDRESS` if none is."""
-    at = np.flatnonzero(tags_codes <= EXT_ADDRESS_MAX)
-    return int(tags_codes[at[-1]]) if len(at) else NO_ADDRESS
-
-
 class ExtFiles:
     """The ext files of one consume queue, as loaded, by name; ``deleted`` are labels by start."""
 
@@ -391,7 +385,9 @@ class UnitQueue:
             is_full = count >= self._size // UNIT_SIZE
             end = start + count * UNIT_SIZE
             if count:
-                newest = last_address(units.tags_codes[:count])
+                tags_codes = units.tags_codes[:count]
+                at = np.flatnonzero(tags_codes <= EXT_ADDRESS_MAX)
+                newest = int(tags_codes[at[-1]]) if len(at) else NO_ADDRESS
                 address = address if newest == NO_ADDRESS else newest
                 last = int(units.physical_offsets[count - 1] + units.sizes[count - 1])
                 self._state[QueueState.MAX_PHYSICAL_OFFSET] = last

@@ -132,7 +132,9 @@ class Console:
         if self._mode is ProgressMode.JSON:
             self._write(to_json({"type": kind, "message": sentence}))
         else:
-            text = ("" if kind in {"note", "detail"} else f"{kind}: ") + escape_lines(sentence)
+            text = ("" if kind in {"note", "detail"} else f"{kind}: ") + "\n".join(
+                escape_controls(line) for line in sentence.split("\n")
+            )
             width = width_of(sys.stderr)
             parts = (
                 [line] if line.startswith(_PASTED) else wrapped(line, width) for line in text.split("\n")
@@ -156,8 +158,3 @@ class Console:
         else:
             self._log.write(line)
             self._log.flush()
-
-
-def escape_lines(text: str) -> str:
-    """Escape each line of a text by itself."""
-    return "\n".join(escape_controls(line) for line in text.split("\n"))

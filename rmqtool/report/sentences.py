@@ -269,10 +269,3 @@ def outcome_rows(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], list[tup
             cells = ("-" if count is None else f"{count:,}" for count in counts)
             rows.append((escape_text(outcome.setting or outcome.action.value) + mark, *cells))
     return ("action", *_OUTCOME_COLUMNS), rows
-
-
-def refusal_facts(outcomes: Sequence[Outcome]) -> Iterator[tuple[str, str]]:
-    """Yield the actions that are not possible, and why."""
-    for outcome in outcomes:
-        if outcome.refused is not None:
-            yield outcome.action.value, f"not possible: {escape_text(outcome.refused)}"

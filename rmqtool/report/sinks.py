@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.query.consumption import Consumption
     from rmqtool.errors import ExitStatus
-    from rmqtool.rows.replay import ReplayMessage
 
 TRUNCATED = "truncated"
 """Fact that there are more rows than the limit."""
@@ -189,17 +188,14 @@ class _ReplaySink(RowSink):
             return
         message = self._replayed.of(row)
         if message is not None:
-            self._stream.write(replay_line(message))
+            self._stream.write(
+                to_json(json_object(message, lambda raw: encoded_body(raw, BodyMode.BASE64))) + "\n"
+            )
 
     def finish(self, status: ExitStatus, facts: Mapping[str, object] | None = None) -> None:
         """Warn of the messages that have no line."""
         for sentence in self._replayed.sentences():
             self._warn(sentence)
-
-
-def replay_line(message: ReplayMessage) -> str:
-    """Return the line of a message for replay."""
-    return to_json(json_object(message, lambda raw: encoded_body(raw, BodyMode.BASE64))) + "\n"
 
 
 class _CsvSink(RowSink):

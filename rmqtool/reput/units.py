@@ -247,7 +247,7 @@ def no_units() -> KeptUnits:
 
 def kept_units(plan: QueuePlan, blocks: Sequence[Block], file_size: int) -> KeptUnits:
     """Return all units of a queue."""
-    return _kept(plan, raw_units(plan, blocks), file_size)
+    return _kept(plan, _raw_units(plan, units_of(plan, blocks)), file_size)
 
 
 def _kept(plan: QueuePlan, rows: RawUnits, file_size: int) -> KeptUnits:
@@ -271,11 +271,6 @@ def _appended(
     state, keep = new_state(), np.zeros(len(queue_offsets), np.bool_)
     append_units(queue_offsets, physical_offsets, sizes, file_size, state, keep)
     return keep, int(state[QueueState.FIRST_START] + state[QueueState.PREBLANK]) // UNIT_SIZE
-
-
-def raw_units(plan: QueuePlan, blocks: Sequence[Block]) -> RawUnits:
-    """Return all units of a queue in log order, those too that the append rule skips."""
-    return _raw_units(plan, units_of(plan, blocks))
 
 
 def _joined(parts: Sequence[RawUnits]) -> RawUnits:

@@ -107,14 +107,9 @@ def _loosened(tasks: Iterable[PlannedTask], edge: FoundEdge) -> list[PlannedTask
     return loosened
 
 
-def log_job_of(store: Store, options: ReadOptions, choice: ColumnChoice) -> ColumnJob:
-    """Return the job of all tasks of a store's log; `EnvironmentFailureError` without a log."""
-    store.require_log("read")
-    return log_job(store, options.messages, options.from_offset, options.to_offset, choice)
-
-
 def _log_tasks(store: Store, options: ReadOptions, choice: ColumnChoice) -> Iterator[Task]:
-    job = log_job_of(store, options, choice)
+    store.require_log("read")
+    job = log_job(store, options.messages, options.from_offset, options.to_offset, choice)
     ranges = ranges_of(store, options.messages, options.from_offset, options.to_offset, NullProgress())
     groups, others = pieces_of(job, options.split_bytes, ranges)
     if others:

@@ -34,12 +34,6 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
 
 
-def checkpoint_bytes(store: Store) -> bytes | None:
-    """Return a checkpoint with the times of the last record; None for a log without any."""
-    fields = checkpoint_of_end(store, _present(store))
-    return None if fields is None else CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0")
-
-
 def _present(store: Store) -> CheckpointFields:
     file = store.checkpoint
     if file is None or file.size_bytes != CHECKPOINT_FILE_SIZE:
@@ -262,7 +256,8 @@ class _Planner:
             return
         if self._store.roots[PathKind.CHECKPOINT].paths[0].parent != self._root:
             return
-        data = checkpoint_bytes(self._store)
+        fields = checkpoint_of_end(self._store, _present(self._store))
+        data = None if fields is None else CHECKPOINTS.encode(fields).ljust(CHECKPOINT_FILE_SIZE, b"\0")
         if data is not None:
             self.plan.texts["checkpoint"] = data
             why = f"{findings[0].code.title}: " if findings else ""
