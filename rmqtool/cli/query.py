@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rmqtool import rows
-from rmqtool.cli.options import A_STORE, StorePath, body_option, command_line, request_options
+from rmqtool.cli.options import A_STORE, StorePath, body_option, command_line, is_fleet, request_options
 from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
-from rmqtool.findings import counted, some
+from rmqtool.findings import FindingLog, counted, some
 from rmqtool.options import DECOMPRESS_HELP, UNPACK_HELP
 from rmqtool.projection import json_value
-from rmqtool.report.output import Format
+from rmqtool.report.output import Format, write_records
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store.layouts import Deed
@@ -45,6 +46,8 @@ rmqtool query $STORE -t TopicTest --tag TagA
 rmqtool query $STORE --offset 334
 # five messages from a queue offset on
 rmqtool query $STORE -t TopicTest --queue 0 --queue-offset 3 -m 5
+# which of several copies has it, and are they the same
+rmqtool query $STORE REPLICA -t TopicTest -k order-1
 # has a group consumed it
 rmqtool query $STORE -k order-1 --consumed-by billing
 # messages by time, without trusting the index
@@ -55,7 +58,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 
 
 @command("query", "text json ndjson csv", _EXAMPLES, first=_FIRST)
-@click.argument("store_path", type=A_STORE, metavar="STORE")
+@click.argument("store_paths", type=A_STORE, metavar="STORE...", nargs=-1, required=True)
 @request_options(QueryRequest)
 @click.option(
     "--keys-file",
@@ -68,7 +71,7 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.option("--decompress", is_flag=True, help=DECOMPRESS_HELP)
 @click.option("--unpack-batches", is_flag=True, help=UNPACK_HELP)
 def query_command(
-    session: Session, store_path: StorePath, explain: bool, keys_file: str | None
+    session: Session, store_paths: tuple[StorePath, ...], explain: bool, keys_file: str | None
 ) -> ExitStatus:
     """Find messages by key, tag, ID, offset or time.
 
@@ -82,10 +85,13 @@ def query_command(
       --topic T --queue Q --queue-offset N     by queue offset
       --topic T [--queue Q] --begin … --end …  by store time
 
-    Every message is read and compared before it is shown. Standard error names the structure that answered.
+    Every message is read and compared before it is shown. Of several stores, a line says what each has of a
+    message, and where.
     """  # noqa: D301 - click's mark of lines that stay as they are
     options = session.options
-    store = session.open(store_path)
+    if is_fleet(store_paths):
+        return _query_copies(session, store_paths, explain=explain, keys_file=keys_file)
+    store = session.open(store_paths[0])
     keys = None if keys_file is None else read_keys(keys_file, options["topic"])
     given = session.given(QueryRequest)
     if given["max"] is None and given["queue_offset"] is None:
@@ -128,6 +134,48 @@ def query_command(
         options["scan"] = answer.scans
         for line in _next(store, options, explain=explain, has_structure=has_structure, lost=bool(lost)):
             session.console.note(line)
+    return status
+
+
+def _query_copies(
+    session: Session, paths: tuple[StorePath, ...], *, explain: bool, keys_file: str | None
+) -> ExitStatus:
+    """Say what each of several stores has of every message that answers."""
+    from rmqtool.cli.fleet import stores_of
+    from rmqtool.commands.query.copies import MessageCopy, message_copies
+    from rmqtool.report.row_text import copies_text
+
+    options = session.options
+    alone = {
+        "--explain": explain,
+        "--consumed-by": options["consumed_by"],
+        "--unpack-batches": options["unpack_batches"],
+    }
+    for name in (name for name, value in alone.items() if value):
+        raise UsageError(f"{name} is for one store: name one copy")
+    stores, failures = stores_of(session, paths)
+    keys = None if keys_file is None else read_keys(keys_file, options["topic"])
+    answers, findings = dict[str, list[rows.Message]](), FindingLog()
+    for path, why in failures.items():
+        session.console.error(f"{path}: {why}")
+    for store in stores:
+        session.console.note(f"{store.location}:")
+        answer = store.query(keys=keys, progress=session.console, **session.given(QueryRequest))
+        try:
+            answers[store.location] = [message for _, message in answer.pairs()]
+        except UnansweredError as failure:
+            failures[store.location] = str(failure)
+            session.console.error(f"{store.location}: {failure}")
+        findings.merge(answer.findings)
+        for place in answer.lost:
+            session.console.error(f"{store.location}: lost from the log at {place}")
+    copies = message_copies(answers)
+    status = ExitStatus.FAILED if failures else status_of(findings, session.fail_on, negative=not copies)
+    with session.output(*stores, whole=True) as stream:
+        data = partial(write_records, copies, "rmqtool.query-copies/1", MessageCopy, lambda: (status, {}))
+        session.write(stream, partial(copies_text, copies), data)
+    if not copies:
+        session.console.error(f"no message {_question(options)} in any of {counted(len(stores), 'store')}")
     return status
 
 
@@ -191,11 +239,11 @@ def _next(
     """Yield what else could be tried, each with its command line."""
     root = store.files.place.root
     if not has_structure and root is not None and root != store.files.place.path:
-        yield f"query the whole store: {command_line(store_path=root)}"
+        yield f"query the whole store: {command_line(store_paths=root)}"
     if has_structure and not explain:
         yield f"to see why: {command_line('--explain')}"
     if lost:
-        yield f"to look for it in a replica: {command_line(store_path='REPLICA')}"
+        yield f"to look for it in a replica: {command_line(store_paths='REPLICA')}"
     elif not options["scan"] and not options["collisions"] and options["offset"] is None:
         yield f"to walk the log itself: {command_line('--scan')}"
 

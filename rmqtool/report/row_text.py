@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from rmqtool.commands.decode_id import Reading
     from rmqtool.commands.query.consumption import Consumption
+    from rmqtool.commands.query.copies import MessageCopy
     from rmqtool.report.text_report import TextReport
     from rmqtool.rows import Message
 
@@ -284,6 +285,23 @@ def _preview_line(text: str, length: int) -> str:
 
 _CANDIDATES = 3
 """Months that text shows; ids under examination are rarely old."""
+
+
+def copies_text(copies: Sequence[MessageCopy], text: TextReport) -> None:
+    """Write a line for each message, and below it one for each store."""
+    for (topic, queue_id, queue_offset), group in groupby(
+        copies, lambda copy: (copy.topic, copy.queue_id, copy.queue_offset)
+    ):
+        stores = list(group)
+        width = max(len(copy.store) for copy in stores)
+        same = sum(copy.state == "same" for copy in stores)
+        key = next((f", unique key {copy.uniq_key}" for copy in stores if copy.uniq_key), "")
+        name = escape_text(f"{topic}/{queue_id} #{queue_offset}{key}")
+        text.line(f"{name}: the same in {same} of {len(stores)} copies")
+        for copy in stores:
+            differs = f": {', '.join(copy.differs)}" if copy.differs else ""
+            where = f"  {copy.file} @{copy.position}, physical offset {copy.physical_offset}"
+            text.line(f"  {copy.store:<{width}}  {copy.state}{differs}{where if copy.file else ''}")
 
 
 def readings_text(every: Iterable[Sequence[Reading]], zone: tzinfo | None, text: TextReport) -> None:

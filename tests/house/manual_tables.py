@@ -10,6 +10,7 @@ from rmqtool.account.lost import LostMessage
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.diff import Difference
 from rmqtool.commands.offsets import Progress
+from rmqtool.commands.query.copies import MessageCopy
 from rmqtool.commands.topics import TopicTotals
 from rmqtool.findings import CATALOG
 from rmqtool.findings.log_lines import LOG_LINES
@@ -24,6 +25,7 @@ _ROW_HEAD = ("Type", "Command", "Members after `type`")
 _QUERIED = (rows.Message, rows.InnerMessage, rows.Damage)
 _OF_OTHERS = {
     Reading: "decode-id",
+    MessageCopy: "query",
     Progress: "offsets",
     Difference: "diff",
     TopicTotals: "topics",
@@ -37,6 +39,7 @@ _JSON_TYPES = {
     "bool": "boolean",
     "None": "null",
     "Change": "string",
+    "CopyState": "string",
     "FindingCode": "string",
     "TopicKind": "string",
     "LostReason": "string",

@@ -25,6 +25,7 @@ from rmqtool.commands.fleet import FleetSummary, StoreOutcome
 from rmqtool.commands.info import IndexCoverage, IndexSummary, LogSummary, Part, QueueSummary
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.consumption import ConsumptionState, Evidence
+from rmqtool.commands.query.copies import MessageCopy
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair import RepairReport
 from rmqtool.commands.report import StoreReport
@@ -337,6 +338,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "info-line": (1, _info_line),
     "query": (2, _query),
     "query-line": (2, _query_line),
+    "query-copies": (1, lambda definitions: _table("query-copies", definitions.of(MessageCopy), {})),
+    "query-copies-line": (1, lambda definitions: definitions.of(MessageCopy)),
     "dump": (2, lambda definitions: _table("dump", _rows(definitions, _ROWS, {}), {})),
     "dump-line": (2, lambda definitions: _rows(definitions, _ROWS, {})),
     "verify": (2, _verify),
