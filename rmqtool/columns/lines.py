@@ -22,7 +22,6 @@ from rmqtool.columns.encoder import (
     text_of_word,
     word_numbers,
 )
-from rmqtool.kernels.filters import RowFilter
 from rmqtool.kernels.lines import BodyForm, Cell, LineCells, write_lines
 from rmqtool.rows.bodies import BodyMode
 from rmqtool.rows.log_splits import LogJob, kernel_filter
@@ -197,8 +196,7 @@ class LineJob(LogJob):
 
     def encoder(self, segment: Segment) -> _LineEncoder:
         """Return a new encoder for a split of a file."""
-        wanted = kernel_filter(self.messages, self.odd_flags)
-        wanted.numbers[RowFilter.NO_MEANING] = 1
+        wanted = kernel_filter(self.messages, self.odd_flags)._replace(no_meaning=1)
         before = '{"type": "message", ', '"explanation": null, '
         return _LineEncoder(
             _LineFilling(LineForm(tuple(COLUMNS), self.body, False, *before)), segment, wanted

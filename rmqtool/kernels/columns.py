@@ -17,7 +17,6 @@ from rmqtool.kernels.bytes import copy_bytes, is_word, load_word, put_word
 from rmqtool.kernels.filters import (
     MAX_PROPERTIES,
     KernelFilter,
-    RowFilter,
     has_meaning,
     holds_any_checksum,
     is_intact,
@@ -380,9 +379,9 @@ def encode_columns(
         row, values = rows[i], batch.values[i]
         start = row.topic_stop + 2
         stop = start + row.properties_length
-        if not is_intact(buffer, row, values, wanted.numbers[RowFilter.ODD_FLAGS]):
+        if not is_intact(buffer, row, values, wanted.odd_flags):
             return Stopped.ODD, i
-        if wanted.numbers[RowFilter.NO_MEANING] and has_meaning(buffer, row, values):
+        if wanted.no_meaning and has_meaning(buffer, row, values):
             return Stopped.ODD, i
         is_topic_odd, _ = _look_at(buffer, row.topic_start, row.topic_stop)
         is_odd, has_sign = _look_at(buffer, start, stop)

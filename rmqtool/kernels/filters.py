@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -40,41 +39,35 @@ GLOBS_APART = 0xFF
 """Separator of globs over a topic; never a byte of UTF-8."""
 
 
-class RowFilter(IntEnum):
-    """Places in the array of numbers that `is_wanted` takes."""
-
-    BEGIN_MS = 0
-    END_MS = 1
-    QUEUE_OFFSET = 2
-    HAS_QUEUE = 3
-    QUEUE_ID = 4
-    HAS_TOPIC = 5
-    HAS_TAG = 6
-    HAS_KEY = 7
-    NO_MEANING = 8  # whether a message that means more than was sent is odd
-    ODD_FLAGS = 9  # bits of SYSFLAG: a message with one of them is odd
-
-
 class KernelFilter(NamedTuple):
-    """A ``MessageFilter`` in the form that kernels take.
+    """A ``MessageFilter`` in the form that kernels take; what nothing is asked of has a 0 in ``has_…``.
 
     Attributes:
-        numbers: By ``RowFilter``, int64.
-        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them; read only if one is wanted.
-        tag: Read if ``numbers`` has ``HAS_TAG``.
-        key: A key or a unique key; read if ``numbers`` has ``HAS_KEY``.
+        topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them.
+        key: A key or a unique key.
+        odd_flags: Bits of SYSFLAG: a message with one of them is odd.
+        no_meaning: Whether a message that means more than was sent is odd.
     """
 
-    numbers: Int64s
+    begin_ms: int
+    end_ms: int
+    queue_offset: int
+    has_queue: int
+    queue_id: int
+    has_topic: int
     topic: Buffer
+    has_tag: int
     tag: Buffer
+    has_key: int
     key: Buffer
+    odd_flags: int
+    no_meaning: int = 0
 
 
 def no_filter() -> KernelFilter:
     """Return a filter for examples of arguments."""
     text = np.frombuffer(b"", np.uint8)
-    return KernelFilter(np.zeros(len(RowFilter), np.int64), text, text, text)
+    return KernelFilter(0, 0, 0, 0, 0, 0, text, 0, text, 0, text, 0)
 
 
 MAX_PROPERTIES = 64
@@ -162,19 +155,16 @@ def _is_system_topic(buffer: Buffer, row: Row) -> bool:
 @inlined
 def is_wanted(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) -> bool:
     """Whether a message is one that was requested."""
-    numbers, topic = wanted.numbers, wanted.topic
-    if not numbers[RowFilter.BEGIN_MS] <= row.store_timestamp_ms <= numbers[RowFilter.END_MS]:
+    if not wanted.begin_ms <= row.store_timestamp_ms <= wanted.end_ms:
         return False
-    if row.queue_offset < numbers[RowFilter.QUEUE_OFFSET] or (
-        numbers[RowFilter.HAS_QUEUE] and row.queue_id != numbers[RowFilter.QUEUE_ID]
-    ):
+    if row.queue_offset < wanted.queue_offset or (wanted.has_queue and row.queue_id != wanted.queue_id):
         return False
-    if numbers[RowFilter.HAS_TOPIC] and not _matches_any(buffer, row.topic_start, row.topic_stop, topic):
+    if wanted.has_topic and not _matches_any(buffer, row.topic_start, row.topic_stop, wanted.topic):
         return False
-    tag_start, tag_stop = value_of(values, Property.TAGS)
-    if numbers[RowFilter.HAS_TAG] and (tag_start < 0 or not equals(buffer, tag_start, tag_stop, wanted.tag)):
+    start, stop = value_of(values, Property.TAGS)
+    if wanted.has_tag and (start < 0 or not equals(buffer, start, stop, wanted.tag)):
         return False
-    return not numbers[RowFilter.HAS_KEY] or _has_key(buffer, values, wanted.key)
+    return not wanted.has_key or _has_key(buffer, values, wanted.key)
 
 
 @kernel
@@ -240,19 +230,24 @@ def _after_character(buffer: Buffer, at: int, stop: int) -> int:
     return at
 
 
-class PrefilterField(IntEnum):
-    """Places in the array of numbers that the kernel takes; see ``Prefilter``."""
+class KernelPrefilter(NamedTuple):
+    """A ``Prefilter`` in the form that kernels take; what nothing is asked of has a 0 in ``has_…``.
 
-    BEGIN_MS = 0
-    END_MS = 1
-    HAS_TOPIC = 2
-    TOPIC_HASH = 3
-    HAS_QUEUE = 4
-    QUEUE_ID = 5
-    QUEUE_OFFSET = 6
-    HAS_KEYS = 7
-    HAS_UNIQUE = 8
-    OF_ANY_TOPIC = 9
+    ``keys`` are key hashes, ``unique`` hash codes of unique keys, both ascending.
+    """
+
+    begin_ms: int
+    end_ms: int
+    queue_offset: int
+    has_topic: int
+    topic_hash: int
+    has_queue: int
+    queue_id: int
+    has_keys: int
+    keys: Int64s
+    of_any_topic: int
+    has_unique: int
+    unique: Int64s
 
 
 _HASH_SIGN = np.frombuffer(b"#", np.uint8).copy()
@@ -285,47 +280,37 @@ def _has_hash(buffer: Buffer, row: Row, values: Int64s, hashes: Int64s, of_any_t
 
 
 @kernel
-def _is_of_queue(buffer: Buffer, row: Row, fields: Int64s) -> bool:
-    if row.queue_offset < fields[PrefilterField.QUEUE_OFFSET] or (
-        fields[PrefilterField.HAS_QUEUE] and row.queue_id != fields[PrefilterField.QUEUE_ID]
-    ):
+def _is_of_queue(buffer: Buffer, row: Row, wanted: KernelPrefilter) -> bool:
+    if row.queue_offset < wanted.queue_offset or (wanted.has_queue and row.queue_id != wanted.queue_id):
         return False
-    return (
-        not fields[PrefilterField.HAS_TOPIC]
-        or hash_utf8(buffer, row.topic_start, row.topic_stop, 0) == fields[PrefilterField.TOPIC_HASH]
-    )
+    topic_hash = wanted.topic_hash
+    return not wanted.has_topic or hash_utf8(buffer, row.topic_start, row.topic_stop, 0) == topic_hash
 
 
 @kernel
-def _stays(buffer: Buffer, row: Row, values: Int64s, fields: Int64s, keys: Int64s, unique: Int64s) -> bool:
-    if (
-        row.store_timestamp_ms < fields[PrefilterField.BEGIN_MS]
-        or row.store_timestamp_ms > fields[PrefilterField.END_MS]
-    ):
+def _stays(buffer: Buffer, row: Row, values: Int64s, wanted: KernelPrefilter) -> bool:
+    if row.store_timestamp_ms < wanted.begin_ms or row.store_timestamp_ms > wanted.end_ms:
         return False
-    if values[Property.INNER_MULTI_DISPATCH, 0] < 0 and not _is_of_queue(buffer, row, fields):
+    if values[Property.INNER_MULTI_DISPATCH, 0] < 0 and not _is_of_queue(buffer, row, wanted):
         return False
-    if fields[PrefilterField.HAS_UNIQUE]:
+    if wanted.has_unique:
         start, stop = value_of(values, Property.UNIQ_KEY)
-        return start >= 0 and _contains(unique, hash_utf8(buffer, start, stop, 0))
-    return not fields[PrefilterField.HAS_KEYS] or _has_hash(
-        buffer, row, values, keys, fields[PrefilterField.OF_ANY_TOPIC]
-    )
+        return start >= 0 and _contains(wanted.unique, hash_utf8(buffer, start, stop, 0))
+    return not wanted.has_keys or _has_hash(buffer, row, values, wanted.keys, wanted.of_any_topic)
 
 
-@entry(lambda: (no_messages(), *empty(np.int64, np.int64, np.int64, np.int64)))
+def _example_of_find_candidates() -> tuple[object, ...]:
+    (none,) = empty(np.int64)
+    return no_messages(), KernelPrefilter(0, 0, 0, 0, 0, 0, 0, 0, none, 0, 0, none), none
+
+
+@entry(_example_of_find_candidates)
 @kernel
-def find_candidates(
-    batch: MessageBatch, fields: Int64s, keys: Int64s, unique: Int64s, log_offsets: Int64s
-) -> int:
-    """Write the physical offsets of the messages that may match into ``log_offsets``; return how many.
-
-    ``fields`` are a ``Prefilter``'s, by ``PrefilterField``; ``keys`` are key hashes, ``unique`` hash codes of
-    unique keys, both ascending.
-    """
+def find_candidates(batch: MessageBatch, wanted: KernelPrefilter, log_offsets: Int64s) -> int:
+    """Write the physical offsets of the messages that may match into ``log_offsets``; return how many."""
     rows, count = batch.rows, 0
     for number in range(len(rows)):
-        if _stays(batch.buffer, rows[number], batch.values[number], fields, keys, unique):
+        if _stays(batch.buffer, rows[number], batch.values[number], wanted):
             log_offsets[count] = rows[number].log_offset
             count += 1
     return count

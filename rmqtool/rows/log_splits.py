@@ -23,7 +23,7 @@ from rmqtool.engine import usable_cpus
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.io.location import RETRY_BYTES
-from rmqtool.kernels.filters import GLOBS_APART, KernelFilter, RowFilter
+from rmqtool.kernels.filters import GLOBS_APART, KernelFilter
 from rmqtool.kernels.rows import frame_starts
 from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT
@@ -49,21 +49,21 @@ def kernel_filter(messages: MessageFilter, odd_flags: int) -> KernelFilter:
 
     A text that is not UTF-8 raises UnicodeEncodeError.
     """
-    numbers = np.zeros(len(RowFilter), np.int64)
-    numbers[RowFilter.BEGIN_MS] = EARLIEST_MS if messages.begin_ms is None else messages.begin_ms
-    numbers[RowFilter.END_MS] = LATEST_MS if messages.end_ms is None else messages.end_ms
-    numbers[RowFilter.QUEUE_OFFSET] = (
-        EARLIEST_MS if messages.from_queue_offset is None else messages.from_queue_offset
+    least, globs = messages.from_queue_offset, bytes([GLOBS_APART]).join(map(str.encode, messages.topics))
+    return KernelFilter(
+        begin_ms=EARLIEST_MS if messages.begin_ms is None else int(messages.begin_ms),
+        end_ms=LATEST_MS if messages.end_ms is None else int(messages.end_ms),
+        queue_offset=EARLIEST_MS if least is None else int(least),
+        has_queue=int(messages.queue_id is not None),
+        queue_id=int(messages.queue_id or 0),
+        has_topic=int(messages.topic is not None),
+        topic=np.frombuffer(globs, np.uint8),
+        has_tag=int(messages.tag is not None),
+        tag=np.frombuffer((messages.tag or "").encode(), np.uint8),
+        has_key=int(messages.key is not None),
+        key=np.frombuffer((messages.key or "").encode(), np.uint8),
+        odd_flags=odd_flags,
     )
-    numbers[RowFilter.HAS_QUEUE] = messages.queue_id is not None
-    numbers[RowFilter.QUEUE_ID] = messages.queue_id or 0
-    numbers[RowFilter.HAS_TOPIC] = messages.topic is not None
-    numbers[RowFilter.HAS_TAG] = messages.tag is not None
-    numbers[RowFilter.HAS_KEY] = messages.key is not None
-    numbers[RowFilter.ODD_FLAGS] = odd_flags
-    globs = bytes([GLOBS_APART]).join(topic.encode() for topic in messages.topics)
-    texts = (globs, (messages.tag or "").encode(), (messages.key or "").encode())
-    return KernelFilter(numbers, *(np.frombuffer(text, np.uint8) for text in texts))
 
 
 SPLIT_BYTES = 4 << 20

@@ -17,7 +17,6 @@ from rmqtool.times import EARLIEST_MS
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from rmqtool.arrays import Int64s
     from rmqtool.engine import Engine
     from rmqtool.findings import Finding
     from rmqtool.kernels.rows import MessageBatch
@@ -170,36 +169,29 @@ class Candidates(GapSink[list[int]]):
     """Search for what a prefilter keeps: physical offsets of messages, ascending."""
 
     def __init__(self, prefilter: Prefilter, split: Split) -> None:
-        from rmqtool.kernels.filters import find_candidates  # no other sink needs its kernels
+        from rmqtool.kernels.filters import KernelPrefilter, find_candidates  # no other sink needs these
 
         super().__init__(split, [])
         self._find = find_candidates
-        self._fields = _fields_of(prefilter)
-        self._keys = np.array(prefilter.key_hashes or (), np.int64)
-        self._unique = np.array(prefilter.unique_hashes or (), np.int64)
+        self._wanted = KernelPrefilter(
+            begin_ms=prefilter.begin_ms,
+            end_ms=prefilter.end_ms,
+            queue_offset=EARLIEST_MS if prefilter.queue_offset is None else prefilter.queue_offset,
+            has_topic=int(prefilter.topic_hash is not None),
+            topic_hash=prefilter.topic_hash or 0,
+            has_queue=int(prefilter.queue_id is not None),
+            queue_id=prefilter.queue_id or 0,
+            has_keys=int(prefilter.key_hashes is not None),
+            keys=np.array(prefilter.key_hashes or (), np.int64),
+            of_any_topic=int(prefilter.of_any_topic),
+            has_unique=int(prefilter.unique_hashes is not None),
+            unique=np.array(prefilter.unique_hashes or (), np.int64),
+        )
         self._log_offsets = np.empty(_BATCH, np.int64)
 
     def take(self, batch: MessageBatch, taken: list[int]) -> None:
         """Add the messages that stay."""
         if len(batch.rows) > len(self._log_offsets):
             self._log_offsets = np.empty(len(batch.rows), np.int64)
-        count = self._find(batch, self._fields, self._keys, self._unique, self._log_offsets)
+        count = self._find(batch, self._wanted, self._log_offsets)
         taken += self._log_offsets[:count].tolist()
-
-
-def _fields_of(prefilter: Prefilter) -> Int64s:
-    from rmqtool.kernels.filters import PrefilterField
-
-    fields = np.zeros(len(PrefilterField), np.int64)
-    fields[PrefilterField.BEGIN_MS], fields[PrefilterField.END_MS] = prefilter.begin_ms, prefilter.end_ms
-    fields[PrefilterField.QUEUE_OFFSET] = (
-        EARLIEST_MS if prefilter.queue_offset is None else prefilter.queue_offset
-    )
-    if prefilter.topic_hash is not None:
-        fields[PrefilterField.HAS_TOPIC], fields[PrefilterField.TOPIC_HASH] = 1, prefilter.topic_hash
-    if prefilter.queue_id is not None:
-        fields[PrefilterField.HAS_QUEUE], fields[PrefilterField.QUEUE_ID] = 1, prefilter.queue_id
-    fields[PrefilterField.HAS_KEYS] = prefilter.key_hashes is not None
-    fields[PrefilterField.OF_ANY_TOPIC] = prefilter.of_any_topic
-    fields[PrefilterField.HAS_UNIQUE] = prefilter.unique_hashes is not None
-    return fields
