@@ -40,7 +40,7 @@ GLOBS_APART = 0xFF
 
 
 class KernelFilter(NamedTuple):
-    """A ``MessageFilter`` in the form that kernels take; what nothing is asked of has a 0 in ``has_…``.
+    """A ``MessageFilter`` in the form that kernels take; a part that is not given has a 0 in ``has_…``.
 
     Attributes:
         topic: Globs of ``*`` and ``?``, ``GLOBS_APART`` between them.
@@ -231,7 +231,7 @@ def _after_character(buffer: Buffer, at: int, stop: int) -> int:
 
 
 class KernelPrefilter(NamedTuple):
-    """A ``Prefilter`` in the form that kernels take; what nothing is asked of has a 0 in ``has_…``.
+    """A ``Prefilter`` in the form that kernels take; a part that is not given has a 0 in ``has_…``.
 
     ``keys`` are key hashes, ``unique`` hash codes of unique keys, both ascending.
     """
