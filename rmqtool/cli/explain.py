@@ -13,9 +13,10 @@ import click
 from rmqtool.check import VerifyRequest
 from rmqtool.cli.options import A_STORE, StorePath, completed_by
 from rmqtool.cli.session import Session, command
-from rmqtool.commands.explain import explained_lines, look_up, named
+from rmqtool.commands.explain import ExplainedLine, explained_lines, look_up, named
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.findings.log_lines import quoted
 from rmqtool.options import declared_options
 from rmqtool.report.explain_text import explanations_text, write_explanations
 from rmqtool.store import PathKind
@@ -23,7 +24,6 @@ from rmqtool.store import PathKind
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from rmqtool.commands.explain import ExplainedLine
     from rmqtool.commands.verify import Verdict
     from rmqtool.findings import FindingCode
 
@@ -48,16 +48,18 @@ rmqtool explain all
 def explain_command(session: Session, line: str, store_path: StorePath | None) -> ExitStatus:
     """Explain lines of a broker's log, and findings, for a store.
 
-    LINE is a line of a broker's or a client's log, a file of them, - for standard input, a finding code, a
-    name of a kind of lines, or a glob of either; of a log, lines that say nothing of a store are passed over.
-    With STORE, the answer is for that store: verify examines it, and what lies at the places that the lines
-    name is shown. Exit status 1 if no line is recognised, else that of verify.
+    LINE is a line of a broker's or a client's log or a part of one, a file of them, - for standard input, a
+    finding code, a name of a kind of lines, or a glob of either; of a log, lines that say nothing of a store
+    are passed over. With STORE, the answer is for that store: verify examines it, and what lies at the places
+    that the lines name is shown. Exit status 1 if no line is recognised, else that of verify.
     """
     codes: tuple[FindingCode, ...] = ()
     path = _file_named(line)
     lines = explained_lines(_lines(line, path))
     if not lines and path is None and line != "-" and len(line.split()) < 2:
         codes, lines = named(line)
+    if not lines and not codes and path is None:
+        lines = [ExplainedLine.of(row, line) for row in quoted(line)]
     if not lines and not codes:
         session.console.error(f"{line}: no line that says anything of a store; explain all lists those known")
         return ExitStatus.NEGATIVE

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from difflib import SequenceMatcher
 from enum import StrEnum
 from pkgutil import get_data
 from typing import TYPE_CHECKING, NamedTuple
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 _PIECE = re.compile(r"\{(?P<same>=?)(?P<name>\w+|\*)\}|(?P<blanks>\s+)|(?P<text>[^{}\s]+)")
 _WORDS = frozenset({"before", "file", "group", "magic", "queue", "topic"})
+_NO_WORDS = re.compile(r"\{[^}]*\}|\[bug\]|0x\w*|[^a-z]+")
+_SHORTEST_PART, _SHORTEST_RUN, _MOST = 12, 3, 0.6
 _NUMBER, _WORD, _ANYTHING = r"-?\d+(?:\.\d+)?", r"\S+", ".+?"
 
 
@@ -49,6 +52,7 @@ class LogLine:
             not show it.
         origin: Java ``Class#method``, and the log's file unless that is store.log.
         lines: Its forms, as regular expressions.
+        words: Those of its forms, without numbers.
     """
 
     name: str
@@ -60,6 +64,7 @@ class LogLine:
     codes: tuple[str, ...]
     origin: str
     lines: tuple[re.Pattern[str], ...]
+    words: tuple[list[str], ...]
 
     def match(self, text: str) -> Match | None:
         """Return the numbers of a line of this kind; None for any other."""
@@ -72,6 +77,25 @@ class LogLine:
 def recognised(text: str) -> Match | None:
     """Return what a line of a log says; None if it says nothing of a store."""
     return next((match for row in LOG_LINES.values() if (match := row.match(text)) is not None), None)
+
+
+def quoted(text: str) -> list[LogLine]:
+    """Return the kinds of lines of which a text is a part: quoted, a line has often lost its numbers."""
+    part = _words(text)
+    if len(" ".join(part)) < _SHORTEST_PART:
+        return []
+    return [row for row in LOG_LINES.values() if any(_has_most(words, part) for words in row.words)]
+
+
+def _has_most(words: list[str], part: list[str]) -> bool:
+    """Whether most words of a part, or all of a short one, stand in a line one after the other."""
+    run = SequenceMatcher(None, words, part, autojunk=False).find_longest_match().size
+    return run == len(part) or run >= max(_SHORTEST_RUN, _MOST * len(part))
+
+
+def _words(text: str) -> list[str]:
+    """Return the words of a line, or of its form, as they are compared: without numbers and marks."""
+    return _NO_WORDS.sub(" ", text.lower()).split()
 
 
 def _value(text: str) -> int | float | str:
@@ -114,7 +138,8 @@ def _read() -> Iterator[LogLine]:
             texts["meaning"],
             tuple(texts.get("codes", "").split()),
             texts["origin"],
-            tuple(re.compile(_expression(text)) for key, text in pairs if key == "line"),
+            tuple(re.compile(_expression(text), re.IGNORECASE) for key, text in pairs if key == "line"),
+            tuple(_words(text) for key, text in pairs if key == "line"),
         )
 
 

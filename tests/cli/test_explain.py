@@ -173,3 +173,30 @@ def test_codes_are_explained_as_verify_explains_them(run: Runner) -> None:
 def test_hostile_lines_stay_on_their_line(run: Runner) -> None:
     line = f"\x1b[31m{ORDER.format(chr(27) + '[2J', 0)}"
     assert "\x1b" not in run("explain", line, PLAIN).out
+
+
+@pytest.mark.parametrize(
+    ("part", "kinds"),
+    [
+        ("Offset not matched. Request offset", ["at-full-end", "slave-out-of-range", "out-of-range"]),
+        ("found a illegal magic code 0x", ["end-of-log", "illegal-magic"]),
+        ("logic queue order maybe wrong", ["queue-order"]),
+        ("Build consume queue repeatedly", ["built-twice"]),
+        ("matched, but hold failed", ["in-deletion"]),
+        ("[BUG]dispatch message to consume queue error", ["dispatch-skips"]),
+        ("CRC check failed", ["body-crc"]),
+        ("truncate dirty logic files", ["queues-at-end", "queues-beyond"]),
+        ("[BUG]The mappedFile queue's data is damaged", ["files-missing"]),
+        ("The reputFromOffset=5 is smaller than minPyOffset", ["dispatch-behind-start"]),
+        ("Compute logical min offset", ["minimum-moved"]),
+        ("putKey exception", ["index-key"]),
+        ("the mappedFile was destroyed once, but still alive", ["still-held"]),
+        ("over flow badly", ["offset-beyond"]),
+        ("CODE: 13 the message is illegal", ["too-long"]),
+        ("putMessage in lock cost time", ["busy"]),
+    ],
+)
+def test_a_part_of_a_line_shows_all_that_it_may_be_of(run: Runner, part: str, kinds: list[str]) -> None:
+    """Who reports a line quotes it without its numbers."""
+    ran = run("explain", part, "--format", "ndjson")
+    assert (ran.status, [row["name"] for row in ran.objects]) == (0, kinds)
