@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.check import CheckInterruptedError, Examined, log_findings, run_guarded
 from rmqtool.check.census import period_of
+from rmqtool.check.entries import seam_findings
 from rmqtool.check.picture import LogPicture, PictureFrame, picture_of
 from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, repeats_from
 from rmqtool.check.splits import (
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
     from rmqtool.reput.blocks import Block
+    from rmqtool.scan.entries import EntrySpan
     from rmqtool.store.staging import StagingHandle
 
 
@@ -228,6 +230,7 @@ class LogResult:
         passed: offsets of delay levels that were examined, by queue id of their topic.
         skipped: by queue, how far its offsets run ahead of its units at most, where messages name it twice.
         picture: of the log, if requested.
+        last_entries: those of DLedger at the end of the log; None without any.
     """
 
     findings: FindingLog
@@ -241,6 +244,7 @@ class LogResult:
     passed: tuple[int, ...] = ()
     skipped: Mapping[tuple[str, int], int] = field(default_factory=dict)
     picture: LogPicture | None = None
+    last_entries: EntrySpan | None = None
 
 
 def check_log(check: LogCheck, engine: Engine, progress: Progress) -> LogResult:
@@ -304,6 +308,9 @@ class _LogChecker:
             passed=check.passed,
             skipped=breaks.skipped,
             picture=None if frame is None else picture_of(scans, breaks, frame),
+            last_entries=next(
+                (report.entries for report in reversed([*_reports(scans)]) if report.entries), None
+            ),
         )
 
     def _without_torn_record(self, scan: SegmentScan) -> SegmentScan:
@@ -352,6 +359,7 @@ class _LogChecker:
                 self._findings.extend(log_findings.changed_findings(scan.segment))
         self._findings.extend(log_findings.illegal_queue_findings(self._check.log, illegal_queues))
         self._findings.extend(log_findings.clock_findings(scans))
+        self._findings.extend(seam_findings(scans))
         self._findings.extend(log_findings.clocks_apart([report.ahead for report in _reports(scans)]))
 
     def _count_the_rest(self, scans: Sequence[SegmentScan]) -> None:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Rows
     from rmqtool.kernels.rows import MessageBatch
+    from rmqtool.scan.entries import EntrySpan
 
     Recheck = Callable[[Split, int], "CheckReport"]
 
@@ -70,6 +71,7 @@ class CheckReport(DispatchedSplit):
         ahead: records that were born after they were stored.
         illegal_queues: where queues begin whose name or id no broker would give, by raw topic and queue id.
         census: the counts, if requested.
+        entries: those of DLedger, first and last.
     """
 
     parts: list[RecordRun | Gap] = field(default_factory=list)
@@ -79,6 +81,7 @@ class CheckReport(DispatchedSplit):
     ahead: Ahead = field(default_factory=Ahead)
     illegal_queues: dict[tuple[bytes, int], int] = field(default_factory=dict)
     census: SplitCensus | None = None
+    entries: EntrySpan | None = None
 
 
 class RunBuilder:
@@ -306,7 +309,7 @@ class _Check(DispatchSink):
         self._walk = walk
         self._runs = RunBuilder()
         self._transactions = TransactionRows(job.passed) if job.transactions else None
-        self._checker = RecordChecker(segment, self.findings)
+        self._checker = RecordChecker(segment, self.findings, with_units=True)
         self._census = None if job.period is None else CensusTaker(job.period, job.policy)
 
     def gap(self, gap: Gap) -> None:
@@ -342,6 +345,7 @@ class _Check(DispatchSink):
             ahead=self._checker.ahead,
             illegal_queues=illegal,
             census=None if self._census is None else self._census.taken(),
+            entries=self._checker.entries,
         )
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
 from rmqtool.check.delays import DelayBalance
 from rmqtool.check.derived import check_derived
+from rmqtool.check.entries import committed_findings
 from rmqtool.check.lag import check_window
 from rmqtool.check.log import LogCheck, LogResult, check_log
 from rmqtool.check.log_findings import fold_without_sum, tell_contradicted, unlisted_batch_topics
@@ -106,6 +107,8 @@ class ContentCheck:
         if is_denied := len(readable) < len(store.log):
             left_out = "parts of the log could not be read: nothing was compared with it"
             self._run.note(limits=(*self._run.report.limits, left_out))
+        if log is not None and log.last_entries is not None and not self._request.live:
+            self._add(Structure.COMMITLOG, partial(committed_findings, last=log.last_entries))
         return log, is_denied
 
     def _check_whole_store(self, log: LogResult | None, *, is_partial: bool) -> None:

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes
+from rmqtool.formats.framing import DLEDGER
 from rmqtool.javacompat import PROP_CRC_SIZE, decode_utf8
 from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records, stored_record_crc
 from rmqtool.releases import NEWEST
+from rmqtool.scan.entries import EntryChecker, EntrySpan
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap
 from rmqtool.store.segments import Segment, finding_at
@@ -103,14 +105,24 @@ class RecordChecker:
         segment: the file.
         findings: receives the damage.
         stop: physical offset from which on records are left alone: see ``LogEdge.stale_from``.
+        with_units: whether the index of DLedger's entries is compared with them.
     """
 
-    def __init__(self, segment: Segment, findings: FindingLog, stop: int | None = None) -> None:
+    def __init__(
+        self, segment: Segment, findings: FindingLog, stop: int | None = None, *, with_units: bool = False
+    ) -> None:
         self._segment = segment
         self._findings = findings
         self._stop = stop
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(len(Sum), np.int64)
+        is_plain = segment.framing is not DLEDGER
+        self._entries = None if is_plain else EntryChecker(segment, findings, with_units=with_units)
+
+    @property
+    def entries(self) -> EntrySpan | None:
+        """Return the entries of DLedger so far; None without any."""
+        return None if self._entries is None else self._entries.span
 
     @property
     def sound_crcs(self) -> int:
@@ -126,6 +138,8 @@ class RecordChecker:
         """Check a batch; where a record claims another place, its row gets the one where it lies."""
         if self._stop is not None:
             batch = batch.only(slice(np.searchsorted(batch.rows["log_offset"], self._stop)))
+        if self._entries is not None:
+            self._entries.check(batch)
         row = 0
         while row < len(batch.rows):
             row, count = check_records(batch, row, self._sums, self._hits)

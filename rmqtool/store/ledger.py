@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.framing import DLEDGER, PLAIN, Framing
+from rmqtool.io import FileKind
+from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -54,6 +56,16 @@ def data_of(root: Location, log: Iterable[Location], *, enabled: object, member:
         return None
     older = [file.name for directory in log for file in directory.matching(_FILES)]
     return files[0].parent if files[0].name > max(older, default="") else None
+
+
+def unit_files(member: Location) -> dict[int, StoreFile]:
+    """Return the files of a member's index of entries, by the position of their first byte in it."""
+    files = ((path, path.status()) for path in member.matching(f"index/{_FILES}"))
+    return {
+        int(path.name): StoreFile(path, f"{member.name}/index/{path.name}", status.size_bytes)
+        for path, status in sorted(files, key=lambda file: file[0].name)
+        if status is not None and status.kind is FileKind.FILE
+    }
 
 
 class MemberProgress(NamedTuple):

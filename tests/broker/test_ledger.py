@@ -10,7 +10,7 @@ import pytest
 import rmqtool
 from tests.broker import jvm
 from tests.broker.compare import compare_derived
-from tests.broker.stores import DERIVED, ledger_stores, whole_entry_index
+from tests.broker.stores import DERIVED, cut_entry_index, ledger_stores, whole_entry_index
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -32,3 +32,15 @@ def test_a_broker_keeps_rebuilt_files(store: FixtureStore, tmp_path: Path) -> No
     differences = compare_derived(store.root, root)
     is_repeated = "killed" in store.name and store.version != "4.9.8"
     assert [one.partition(":")[0] for one in differences] == ["index"] * is_repeated
+
+
+@pytest.mark.parametrize("store", ledger_stores(), ids=lambda store: store.name)
+def test_a_start_makes_the_index_of_entries_again(store: FixtureStore, tmp_path: Path) -> None:
+    """It is what the remedy of DL-UNIT relies on."""
+    root = store.copy_to(tmp_path / "store")
+    shutil.rmtree(root / "dledger-n0" / "index")
+    jvm.serve(store.version, [jvm.Found(root, store.conf)])
+    cut_entry_index(root)
+    (made,) = (root / "dledger-n0" / "index").iterdir()
+    units = (store.root / "dledger-n0" / "index" / made.name).read_bytes()
+    assert made.read_bytes()[: len(units)] == units

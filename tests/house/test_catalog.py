@@ -33,7 +33,7 @@ NO_EDIT_PROVOKES = {
 
 
 def test_every_code_has_a_case_or_a_reason() -> None:
-    filed = {path.stem for path in CASES.glob("*.toml")}
+    filed = {path.stem for path in CASES.rglob("*.toml")}
     assert filed | NO_EDIT_PROVOKES.keys() == CATALOG.keys()
     assert not filed & NO_EDIT_PROVOKES.keys()
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.convert import ConvertReport, MappedFile
 from rmqtool.commands.convert.log import Addresses, Committed, FileTask, convert_file, copy_timer_log
-from rmqtool.derived.queues import queues_of
+from rmqtool.derived.queues import last_dispatched
 from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL
 from rmqtool.dispatch.index_keys import assumptions, tag_rule
 from rmqtool.engine.choice import opened_engine
@@ -164,7 +164,7 @@ class _Log(NamedTuple):
         entries = [segment for segment in store.commitlog if segment.framing is DLEDGER]
         older = [segment for segment in store.commitlog if segment.framing is not DLEDGER]
         member = entries[0].path.parent.parent
-        committed = Committed(progress_of(member).committed, _last_dispatched(store))
+        committed = Committed(progress_of(member).committed, last_dispatched(store))
         bound = None if request.include_uncommitted else committed
         tasks = [FileTask(staging, segment, addresses, bound) for segment in entries]
         sizes = [segment.size_bytes for segment in (*older, *entries)]
@@ -202,17 +202,6 @@ def _no_entry(store: Store, file: ConvertedFile) -> LogDamagedError:
         f"{store.base}: the log is damaged at {file.read_to}: entry {file.next_entry} is not there, before"
         f" the committed end; {_DAMAGED.format(store=store.base)}"
     )
-
-
-def _last_dispatched(store: Store) -> int:
-    """Return the greatest physical offset in a queue: a broker dispatches what is committed."""
-    last = -1
-    for kind in UNIT_QUEUE_KINDS:
-        for queue in queues_of(store, kind):
-            unit = queue.last_unit()
-            queue.close()
-            last = max(last, -1 if unit is None else unit.physical_offset)
-    return last
 
 
 def _copy_older(staging: StagingHandle, segment: Segment) -> None:

@@ -1,0 +1,47 @@
+"""Damage of entries of DLedger: named in each command alike, and every message goes on being read."""
+
+from __future__ import annotations
+
+import shutil
+import tomllib
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rmqtool
+from tests.broker.compare import compare_derived
+from tests.broker.stores import LEDGERS
+from tests.damage.cases import CASES, Case
+from tests.damage.edits import apply
+from tests.damage.places import Places
+from tests.damage.running import codes, first_of, verified
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.runs import Run
+
+FILED = [
+    Case(code=path.stem, **table)
+    for path in sorted((CASES / "dledger").glob("*.toml"))
+    for table in tomllib.loads(path.read_text())["case"]
+]
+
+
+@pytest.mark.parametrize("case", FILED, ids=lambda case: f"{case.code}: {case.name}")
+def test_damage_of_entries(case: Case, tmp_path: Path, run: Callable[..., Run]) -> None:
+    root, made = shutil.copytree(LEDGERS / case.store, tmp_path / "store"), tmp_path / "made"
+    sound, records = codes(verified(root)), len(list(rmqtool.open(root).messages()))
+    for edit in case.edits:
+        apply(root, Places(LEDGERS / case.store), edit)
+    report = verified(root)
+    assert codes(report) - {"NS-REBUILDS"} == sound | {case.code, *case.also} - {*case.gone}
+    first = first_of(report, case.code, Places(LEDGERS / case.store))
+    assert {name: first[name] for name in case.first} == case.first
+    assert report.exit_status() == case.status
+    rows = run("dump", root, "--type", "commitlog", "--format", "ndjson").objects
+    assert sum(row["type"] == "message" for row in rows) == records
+    rebuilt = rmqtool.open(root, broker_conf=root / "broker.conf").rebuild(made)
+    assert {one for one in rebuilt.findings.counts if one.startswith("DL-")} == {*case.rebuilt}
+    assert compare_derived(LEDGERS / case.store, made) == []
