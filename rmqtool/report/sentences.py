@@ -70,12 +70,15 @@ def finding_sentence(finding: Finding) -> str:
     if finding.file is not None:
         sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
     sentence = sentence.removeprefix(f"{finding.topic}/{finding.queue_id}: ") or finding.code.title
-    values = [
-        f"{name} {said}"
+    values = {
+        name: _value_text(finding, value)
         for name, value in (("expected", finding.expected), ("found", finding.observed))
-        if value not in _OBVIOUS and not _says(sentence, said := _value_text(finding, value))
-    ]
-    return escape_text(f"{sentence} ({', '.join(values)})" if values else sentence)
+        if value not in _OBVIOUS
+    }
+    unsaid = {name: text for name, text in values.items() if not _says(sentence, text)}
+    if not unsaid or unsaid == {"found": "0"}:  # of what is missing nothing is there
+        return escape_text(sentence)
+    return escape_text(f"{sentence} ({', '.join(f'{name} {text}' for name, text in values.items())})")
 
 
 def _value_text(finding: Finding, value: int | str | bool) -> str:
