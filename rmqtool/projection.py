@@ -65,7 +65,7 @@ _OTHERWISE = {
     "Step": "reason file message *facts",
     "StoreSummary": (
         "path kind settings=_noted_settings commitlog=log queues index index_coverage other_parts checkpoint"
-        " abort abort_process lock_holder log_losses before findings counts=findings.counts"
+        " abort abort_process lock_holder log_losses before retention findings counts=findings.counts"
     ),
     "TagRule": "value=value.__str__ origin reason",
     "TopicsReport": (
@@ -74,7 +74,7 @@ _OTHERWISE = {
     "UnreachableRange": "file=segment.label physicalOffset=start length reason records",
     "VerifyReport": (
         "store level result interrupted? notLookedAt=limits examined findings counts=findings.counts"
-        " log_losses? picture? outcomes? outcomesRelease=release? exit_status"
+        " log_losses? picture? outcomes? outcomesRelease=release? retention? exit_status"
     ),
 }
 """Members by class, where they are not just its fields: ``NAME=ATTRIBUTE`` for one of another name, ``?``

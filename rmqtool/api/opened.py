@@ -11,14 +11,17 @@ from rmqtool.options import names_of
 from rmqtool.store import PathKind, Setting
 from rmqtool.store import Store as StoreFiles
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import tzinfo
 
     from rmqtool.account.lost import LostMessage
+    from rmqtool.api.arguments import Time
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
+    from rmqtool.commands.retention import RetentionReport
     from rmqtool.recovery import Prediction
 
 
@@ -116,6 +119,23 @@ class OpenedStore:
                 f"{self.location}: is not a store root; offsets are compared with all queues of a store"
             )
         return tuple(progress_of(self.files, names_of(topic), group))
+
+    def retention(self, *, at: Time | None = None, disk_ratio: float | None = None) -> RetentionReport:
+        """Return the files that a broker deletes, when each is due, and the messages that go with them.
+
+        Args:
+            at: Time of the broker's runs; None is the next at which a file goes.
+            disk_ratio: Fullness of the disk in percent; None: below every limit.
+
+        Raises:
+            UsageError: It is only a part of a store.
+            EnvironmentFailureError: Its log is none that is deleted by these rules, or a file cannot be read.
+        """
+        from rmqtool.commands.retention import retention_of
+
+        if self.kind != PathKind.STORE:
+            raise UsageError(f"{self.location}: is not a store root; a broker deletes files of whole stores")
+        return retention_of(self.files, None if at is None else epoch_ms(at, self._zone), disk_ratio)
 
     def predict_recovery(
         self, release: str | None = None, *, lost: Callable[[LostMessage], object] | None = None

@@ -125,6 +125,7 @@ class VerifyReport:
         log_losses: messages that the log has lost, where something points to that; else None.
         outcomes: of each action, where something is wrong; empty where none was computed.
         release: of the broker whose outcomes they are.
+        retention: the deletions of a broker that works on it for a day; None where there are none.
     """
 
     schema: ClassVar = "rmqtool.verify/2"
@@ -139,6 +140,7 @@ class VerifyReport:
     log_losses: LogLosses | None = None
     outcomes: tuple[Outcome, ...] = ()
     release: str | None = None
+    retention: str | None = None
 
     @property
     def result(self) -> Result:

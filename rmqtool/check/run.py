@@ -16,6 +16,7 @@ from rmqtool.findings import (
     FindingLog,
     codes,
 )
+from rmqtool.retention.deletion import HOUR_MS, Deletions, is_known, now_ms, retention_words
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.layouts import Deed
@@ -65,6 +66,7 @@ def _other_layouts(store: Store) -> Iterator[str]:
             yield f"without {feature.label}: {feature.code.title}{what}"
 
 
+_DAY_MS = 24 * HOUR_MS
 _BETWEEN = "engine"
 """The stage between the others: engine and scratch files are set up, or removed."""
 
@@ -82,6 +84,7 @@ def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
         with run.stage("layout"):
             run.findings.extend(layout_findings(request.store, timer_findings(request.store)))
             run.findings.extend(config_findings(request.store))
+            run.note(retention=_deletions_of_a_day(request.store))
         if request.level > 0:
             for setting in request.store.settings.defaulted_sizes():
                 progress.warn(setting.assumption)
@@ -93,6 +96,16 @@ def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
         run.note(interrupted=run.report.interrupted or _BETWEEN)
         raise VerifyInterruptedError(run.report) from None
     return run
+
+
+def _deletions_of_a_day(store: Store) -> str | None:
+    if store.kind is not PathKind.STORE or not is_known(store):
+        return None
+    try:
+        deletions = Deletions(store, now_ms())
+        return retention_words(deletions) if deletions.are_due_within(_DAY_MS) else None
+    except DeniedError:  # the checks say so
+        return None
 
 
 def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:

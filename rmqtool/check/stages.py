@@ -23,7 +23,7 @@ from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
 from rmqtool.reput.blocks import open_scratch
-from rmqtool.retention import check_expiry, of_findings
+from rmqtool.retention.expiry import check_expiry, of_findings
 from rmqtool.scan.classify import page_writer
 from rmqtool.store.layouts import Deed
 from rmqtool.topics import TIMER_TOPIC

@@ -13,6 +13,7 @@ from rmqtool.errors import UsageError
 from rmqtool.findings import CATALOG, Finding, FindingCode, Findings, Severity, counted, some
 from rmqtool.findings.log_lines import LOG_LINES, Concern, LogLine, recognised
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.retention.deletion import Deletions, is_known, now_ms, retention_words
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.scan.records import record_at
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 _KEPT = 5
 """Different numbers and words of one kind of line that are kept."""
 _LONGEST = 8192
+_OF_RETENTION = frozenset({"disk-full", "cleaning-fails"})
 _WORST = {Severity.ERROR: "bad", Severity.WARNING: "look"}
 
 Values = dict[str, int | float | str]
@@ -117,6 +119,10 @@ def look_up(line: ExplainedLine, store: Store, findings: Findings) -> None:
         EnvironmentFailureError: A file cannot be opened or read.
     """
     line.places = list(dict.fromkeys(place for values in line.numbers for place in _places(store, values)))
+    if line.name in _OF_RETENTION and is_known(store):
+        ratios = [value for values in line.numbers for value in values.values() if isinstance(value, float)]
+        deletions = Deletions(store, now_ms(), 100 * max(ratios) if ratios else None)
+        line.places.append(retention_words(deletions))
     meant = [finding for finding in findings if finding.code.code in line.codes]
     line.findings = {code: findings.counts[code] for code in line.codes if code in findings.counts}
     if line.codes:

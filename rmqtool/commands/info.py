@@ -16,6 +16,7 @@ from rmqtool.derived.queues import queues_of
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, Structure, codes
 from rmqtool.projection import json_object
+from rmqtool.retention.deletion import next_deletions
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end, first_record
@@ -124,6 +125,8 @@ class StoreSummary:
             file points to a loss: then they are not counted.
         before: Messages before the log's first byte; None where neither losses nor a log that begins later
             than 0 had them counted.
+        retention: The next deletions of a broker that works on the store, by the times of its files; None
+            where they are not known.
     """
 
     schema: ClassVar = "rmqtool.info/1"
@@ -142,6 +145,7 @@ class StoreSummary:
     findings: Findings
     log_losses: LogLosses | None = None
     before: int | None = None
+    retention: str | None = None
 
     @property
     def _noted_settings(self) -> dict[str, dict[str, Any]]:
@@ -195,9 +199,12 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             elif not is_suspect:
                 before = 0
         if log is not None and begins_later:
-            from rmqtool.retention import check_expiry, of_queues
+            from rmqtool.retention.expiry import check_expiry, of_queues
 
             findings.extend(check_expiry(store, of_queues(store, log.last_store_timestamp_ms)))
+    retention = None
+    with denied.noted():
+        retention = next_deletions(store) if store.kind is PathKind.STORE else None
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,
@@ -223,6 +230,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
         findings=findings,
         log_losses=losses,
         before=before,
+        retention=retention,
     )
 
 

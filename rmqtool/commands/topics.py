@@ -310,7 +310,7 @@ class _LogTotals:
             ends, end = {key: total.stop for key, total in self.totals.items()}, log_end.end
             is_suspect = lists_beyond(store, start, end, ends) or indexes_beyond(store, end)
         if store.commitlog.start > 0:
-            from rmqtool.retention import check_expiry, of_queues
+            from rmqtool.retention.expiry import check_expiry, of_queues
 
             latest_ms = None if log_end.last is None else log_end.last.head.store_timestamp_ms
             self.findings.extend(check_expiry(store, of_queues(store, latest_ms)))

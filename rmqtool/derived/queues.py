@@ -73,6 +73,14 @@ class UnitPlace(NamedTuple):
     row: int
 
 
+class FileEnd(NamedTuple):
+    """A file of a queue, and the physical offset in its last unit."""
+
+    label: str
+    size_bytes: int
+    physical_offset: int
+
+
 class Queue(Protocol):
     """One queue of ``kind``; a unit is a message, or a batch in a batch queue, and they are numbered from 0.
 
@@ -108,6 +116,9 @@ class Queue(Protocol):
 
     def place(self, number: int) -> UnitPlace | None:
         """Return where a unit lies; None where there is no room for one."""
+
+    def file_ends(self) -> Iterator[FileEnd]:
+        """Yield its files, with the last unit that each has room for."""
 
     def holds(self, number: int, units: Array) -> bool:
         """Return whether its units from a number on are these, ``(n,)`` in their layout on disk."""
@@ -265,6 +276,11 @@ class _FileQueue:
                 return False
             units, number = units[len(part) :], number + len(part)
         return not len(units)
+
+    def file_ends(self) -> Iterator[FileEnd]:
+        for file in self._unit_files:
+            unit = file.unit(max(file.room - 1, 0))
+            yield FileEnd(file.segment.label, file.segment.size_bytes, unit.physical_offset)
 
     def _file_at(self, number: int) -> QueueFile[Any] | None:
         segment = self._files.segment_at(number * self._decoder.size)

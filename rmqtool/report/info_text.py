@@ -141,6 +141,8 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         (part.name, escape_text(f"{part.path}: {'empty' if part.empty else part.note or 'not examined'}"))
         for part in summary.other_parts
     ]
+    if summary.retention is not None:
+        facts.append(("retention", escape_text(summary.retention)))
     if summary.abort:
         process = "" if summary.abort_process is None else f", of process {summary.abort_process}"
         facts.append(("stopped cleanly", f"no: abort is there{process}"))

@@ -9,7 +9,7 @@ from posixpath import basename, join
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from rmqtool.account import LogLosses, before_words, losses_words
-from rmqtool.check import PREDICTED, Examined, VerifyReport
+from rmqtool.check import PREDICTED, VerifyReport
 from rmqtool.commands.verify import Verdict, label_of_root
 from rmqtool.doctor import ONLY_SHOWN
 from rmqtool.errors import ExitStatus
@@ -311,7 +311,6 @@ def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> N
 
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     report = verdict.report
-    examined = report.examined
     if verdict.part is not None:
         yield "part", escape_text(verdict.part)
     if report.interrupted is not None:
@@ -323,7 +322,7 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     if report.limits and not names_limits(report):
         yield "not examined", escape_text("; ".join(report.limits))
     if report.level:
-        yield from _figures(examined)
+        yield from _figures(report)
         yield from unconfirmed_facts(report.log_losses)
     else:
         yield "contents", "not read; --level 1, 2 or 3 reads them"
@@ -340,12 +339,15 @@ def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
         yield "exit status", f"{int(verdict.status)}, {_status_text(verdict)}"
 
 
-def _figures(examined: Examined) -> Iterator[tuple[str, str]]:
+def _figures(report: VerifyReport) -> Iterator[tuple[str, str]]:
+    examined = report.examined
     log = f"{several(examined.commitlog_files, 'file')}, {several(examined.records, 'record')}"
     yield "commit log", f"{log}, {size_text(examined.bytes)}"
     units = several(examined.units, "consume queue unit")
     yield "queues", f"{several(examined.consume_queues, 'queue')}, {units}"
     yield "index", f"{several(examined.index_files, 'file')}, {several(examined.items, 'index item')}"
+    if report.retention is not None:
+        yield "retention", escape_text(report.retention)
 
 
 def _status_text(verdict: Verdict) -> str:

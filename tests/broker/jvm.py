@@ -356,6 +356,11 @@ def regenerate(version: Version, stores: Sequence[Found], *, timeout: float = 30
     return judge(version, "regenerate", *_words(stores), timeout=timeout)
 
 
+def clean(version: Version, stores: Sequence[Found]) -> None:
+    """Start brokers on stores, and let their runs delete what has expired, until these find nothing more."""
+    judge(version, "clean", *_words(stores), timeout=300)
+
+
 def _words(stores: Sequence[Found]) -> list[Path]:
     return [path for store in stores for path in (store.root, store.conf)]
 

@@ -29,12 +29,14 @@ from rmqtool.commands.query.copies import MessageCopy
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.commands.repair import RepairReport
 from rmqtool.commands.report import StoreReport
+from rmqtool.commands.retention import RetentionReport
 from rmqtool.commands.salvage import SalvageReport
 from rmqtool.commands.topics import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.context import Step
 from rmqtool.recovery import Prediction
+from rmqtool.retention.deletion import FileFate
 from rmqtool.rows.replay import ReplayMessage
 from rmqtool.salvage import Lost, SalvagePlan
 from rmqtool.store import Setting
@@ -137,6 +139,7 @@ def _verify(definitions: Definitions) -> Schema:
             "baseline",
             "picture",
             "logLosses",
+            "retention",
             "outcomes",
             "outcomesRelease",
         ],
@@ -147,7 +150,7 @@ def _verify_line(definitions: Definitions) -> Schema:
     members = {name: one for name, one in _verdict(definitions).items() if name not in {"findings", "schema"}}
     del members["predictions"]
     summary = _summary(
-        "verify", members, "interrupted part baseline picture logLosses outcomes outcomesRelease"
+        "verify", members, "interrupted part baseline picture logLosses outcomes outcomesRelease retention"
     )
     prediction = definitions.object(Prediction, {"type": {"const": "prediction"}})
     return {"oneOf": [definitions.of(Finding), prediction, summary]}
@@ -269,6 +272,7 @@ _STATE: dict[str, Schema] = {
     "abortProcess": {"type": ["integer", "null"]},
     "lockHolder": _TEXT_OR_NULL,
     "before": {"type": ["integer", "null"], "minimum": 0, "description": "Null if not counted."},
+    "retention": {**_TEXT_OR_NULL, "description": "The next deletions of a broker; null if not known."},
 }
 _NOTE = {"note": _TEXT_OR_NULL}
 
@@ -370,6 +374,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "salvage-lost-line": (1, lambda definitions: definitions.object(Lost, _LOST_LINE)),
     "report": (1, lambda definitions: definitions.object(StoreReport, {"exitStatus": _STATUS} | _WORDS)),
     "lost-line": (1, lambda definitions: definitions.of(LostMessage)),
+    "retention": (1, lambda definitions: definitions.object(RetentionReport)),
+    "retention-line": (1, lambda definitions: definitions.object(FileFate)),
     "decode-id": (1, lambda definitions: _table("decode-id", definitions.of(Reading), {})),
     "decode-id-line": (1, lambda definitions: definitions.object(Reading)),
     "progress-line": (1, _progress_line),

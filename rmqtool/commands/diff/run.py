@@ -24,7 +24,7 @@ from rmqtool.formats import layout
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.consumequeue import BATCH_UNITS
 from rmqtool.formats.index import HEADER
-from rmqtool.retention import check_expiry, of_queues
+from rmqtool.retention.expiry import check_expiry, of_queues
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import record_at

@@ -114,7 +114,7 @@ def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Find
     """Yield what lay before the log's first byte, and whether it has expired."""
     if store.commitlog.start <= 0:  # nothing was before it
         return
-    from rmqtool.retention import check_expiry, of_queues  # loads the prediction, for logs that need it
+    from rmqtool.retention.expiry import check_expiry, of_queues  # loads the prediction
 
     last = find_log_end(edge).last
     head = of_queues(store, None if last is None else last.head.store_timestamp_ms, result.plans)

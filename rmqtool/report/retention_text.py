@@ -1,0 +1,67 @@
+"""Text report of a broker's deletions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TextIO
+
+from rmqtool.projection import columns_of, json_object
+from rmqtool.report.output import Format, several, size_text, write_document
+from rmqtool.report.terminal import escape_text
+from rmqtool.retention.deletion import HOUR_MS, FileFate
+from rmqtool.times import time_text
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from rmqtool.commands.retention import RetentionReport
+    from rmqtool.report.text_report import TextReport
+
+_LISTED = 200
+_LOG = "commitlog/"
+
+
+def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextReport) -> None:
+    """Write what a broker deletes, the files of the log, and of other files those that go."""
+    logs = [file for file in report.files if file.written_ms is not None]
+    others = [file for file in report.files if file.written_ms is None]
+    deleted = sum(file.deleted for file in logs)
+    title = "a broker deletes " + (f"{deleted:,} of {several(len(logs), 'file')}" if deleted else "nothing")
+    text.verdict(
+        f"At {time_text(report.at_ms, zone)} {title} of the log: {escape_text(report.store)}",
+        [
+            ("disk", "below every limit" if report.disk_ratio is None else f"{report.disk_ratio:g} % full"),
+            ("settings", ", ".join(f"{name}={value}" for name, value in report.settings.items())),
+            ("next", escape_text(report.next)),
+            ("log begins at", str(report.min_offset)),
+            ("also deleted", several(sum(file.deleted for file in others), *_OTHERS)),
+            ("freed", size_text(report.bytes)),
+            ("messages", several(sum(report.messages.values()), "message")),
+            ("unread", several(max(report.unread.values(), default=0), *_UNREAD)),
+        ],
+    )
+    columns = ("file", "written", "age", "deleted", "due", "why")
+    text.table("Files of the log", columns, [_row(file, report.at_ms, zone) for file in logs], listed=_LISTED)
+    rows = [(escape_text(topic), f"{count:,}") for topic, count in report.messages.items()]
+    text.table("Messages that go", ("topic", "messages"), rows, listed=_LISTED)
+    rows = [(escape_text(reader), f"{count:,}") for reader, count in report.unread.items()]
+    text.table("Unread messages that go", ("reader", "messages"), rows, listed=_LISTED)
+    text.finish()
+
+
+_OTHERS = "file of queues or index", "files of queues or index"
+_UNREAD = "message of one reader", "messages of one reader"
+
+
+def _row(file: FileFate, at_ms: int, zone: tzinfo | None) -> tuple[str, ...]:
+    written_ms = file.written_ms or 0
+    due = "never" if file.due_ms is None else time_text(file.due_ms, zone)
+    age = f"{(at_ms - written_ms) / HOUR_MS:.1f} h"
+    deleted = "yes" if file.deleted else "no"
+    return escape_text(file.file), time_text(written_ms, zone), age, deleted, due, escape_text(file.reason)
+
+
+def write_retention(report: RetentionReport, chosen: Format, stream: TextIO) -> None:
+    """Write the same for programs; ndjson and csv have the files."""
+    rows = [json_object(file) for file in report.files]
+    columns = columns_of(FileFate)
+    write_document(chosen, stream, lambda: json_object(report), lambda: rows, columns, lambda: rows)

@@ -1,0 +1,197 @@
+"""``retention``: by the times of files, as they are."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.cli.conftest import STORES
+from tests.schemas.validating import defects
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.runs import Run
+
+    Runner = Callable[..., Run]
+
+HOUR_S = 3600
+NOON = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp())
+FOUR = (NOON + 16 * HOUR_S) * 1000
+_RUN = {"version": "", "arguments": [], "begin": "", "end": ""}
+
+
+@pytest.fixture
+def aged(tmp_path: Path) -> Callable[..., Path]:
+    """Make a store of seven log files with ages in hours at noon; the last age goes for the others."""
+
+    def make(*hours: float, name: str = "plain-5.3.3") -> Path:
+        root = tmp_path / f"store-{len(list(tmp_path.iterdir()))}"
+        shutil.copytree(STORES / name, root)
+        for number, path in enumerate(sorted((root / "commitlog").iterdir())):
+            written = NOON - hours[min(number, len(hours) - 1)] * HOUR_S
+            os.utime(path, (written, written))
+        return root
+
+    return make
+
+
+def _report(run: Runner, root: Path, *words: object) -> dict[str, Any]:
+    done = run("retention", root, "--format", "json", "-q", "--timezone", "UTC", *words)
+    assert done.status == 0, done.err
+    assert defects("retention", done.document | {"run": _RUN}) == []
+    return done.document
+
+
+def _logs(document: dict[str, Any]) -> list[dict[str, Any]]:
+    return [file for file in document["files"] if file["file"].startswith("commitlog/")]
+
+
+def test_an_old_backup_loses_all_but_its_last_file(run: Runner, aged: Callable[..., Path]) -> None:
+    root = aged(240)
+    document = _report(run, root, "--at", NOON * 1000)
+    assert [file["deleted"] for file in _logs(document)] == [False] * 7
+    assert [file["due"] for file in _logs(document)] == [FOUR] * 6 + [None]
+    assert document["next"] == (
+        "WARNING: a broker deletes 6 of 7 files of the log, all but one, within 17 hours of work"
+        " (fileReservedTime=72 h, deleteWhen=04); fileReservedTime=313 prevents that"
+    )
+    night = _report(run, root, "--at", FOUR)
+    assert [file["deleted"] for file in _logs(night)] == [True] * 6 + [False]
+    assert (night["minOffset"], sum(night["messages"].values())) == (49152, 144)
+    assert night["unread"]["group readers"] == 42
+    kept = _report(run, root, "--at", FOUR, "-p", document["prevention"])
+    assert not any(file["deleted"] for file in kept["files"])
+    assert kept["next"].startswith("nothing is due for 3 days")
+
+
+def test_without_a_time_it_is_the_next_that_deletes(run: Runner, aged: Callable[..., Path]) -> None:
+    root = aged(240)
+    document = _report(run, root)
+    assert sum(file["deleted"] for file in _logs(document)) == 6
+    assert datetime.fromtimestamp(document["at"] / 1000, UTC).hour == 4
+    for command in ("info", "verify"):
+        assert "WARNING: a broker deletes 6 of 7 files" in run(command, root).out
+        sentence = run(command, root, "--format", "json", "-q").document["retention"]
+        assert "fileReservedTime=" in sentence.partition("; ")[2]
+
+
+def test_a_fresh_store_keeps_its_files(run: Runner, tmp_path: Path) -> None:
+    root = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
+    for path in root.rglob("*"):
+        os.utime(path)
+    assert run("info", root, "--format", "json").document["retention"] == (
+        "nothing is due for 3 days (fileReservedTime=72 h, deleteWhen=04)"
+    )
+    assert "retention" not in run("verify", root, "--format", "json").document
+
+
+def test_an_old_file_after_a_young_one_stays(run: Runner, aged: Callable[..., Path]) -> None:
+    document = _report(run, aged(100, 20, 100), "--at", FOUR)
+    assert [file["deleted"] for file in _logs(document)] == [True] + [False] * 6
+    reasons = [file["reason"] for file in _logs(document)]
+    assert reasons[1] == "younger than fileReservedTime=72 h"
+    assert reasons[2] == "a younger file lies before it: commitlog/00000000000000008192"
+    assert reasons[6] == "the last file is never deleted"
+
+
+@pytest.mark.parametrize(
+    ("ratio", "version", "words", "count"),
+    [
+        (75, "5.3.3", (), 0),
+        (75.2, "5.3.3", (), 3),
+        (85, "5.3.3", (), 3),
+        (85.1, "5.3.3", (), 6),
+        (86, "5.3.3", ("-p", "cleanFileForciblyEnable=false"), 3),
+        (86, "5.3.3", ("-p", "diskMaxUsedSpaceRatio=95"), 6),
+        (86, "4.9.8", ("-p", "diskMaxUsedSpaceRatio=95"), 0),
+        (86, "4.9.8", (), 6),
+        (11, "5.3.3", ("-p", "diskMaxUsedSpaceRatio=0"), 3),
+        (31, "5.3.3", ("-p", "diskSpaceCleanForciblyRatio=1"), 6),
+        (99, "5.3.3", ("-p", "deleteWhen=04:00"), 0),
+    ],
+)
+def test_by_the_disk(
+    run: Runner, aged: Callable[..., Path], ratio: float, version: str, words: tuple[str, ...], count: int
+) -> None:
+    root = aged(100, 100, 100, 10)
+    given = ("--at", NOON * 1000, "--disk-ratio", ratio, "--broker-version", version)
+    assert sum(file["deleted"] for file in _logs(_report(run, root, *given, *words))) == count
+
+
+@pytest.mark.parametrize(
+    ("when", "hour", "deletes"),
+    [
+        ("12", 12, True),
+        ("04;12", 12, True),
+        ("04;12;", 12, True),
+        ("+12", 12, True),
+        ("24", 12, False),
+        (";", 12, False),
+        ("12;x", 12, True),
+        ("x;12", 12, False),
+        ("12:00", 12, False),
+        ("04; 12", 12, False),
+        ("4,12", 12, False),
+    ],
+)
+def test_hours(run: Runner, aged: Callable[..., Path], when: str, hour: int, deletes: bool) -> None:
+    at = (NOON + (hour - 12) * HOUR_S) * 1000
+    document = _report(run, aged(100), "--at", at, "-p", f"deleteWhen={when}")
+    assert any(file["deleted"] for file in document["files"]) is deletes
+
+
+def test_what_cannot_be_read_deletes_nothing(run: Runner, aged: Callable[..., Path]) -> None:
+    document = _report(run, aged(100), "--at", FOUR, "-p", "deleteWhen=04:00", "--disk-ratio", 99)
+    assert document["next"] == "deleteWhen=04:00 cannot be read: a broker deletes nothing, whatever its age"
+    assert {file["due"] for file in _logs(document)} == {None}
+
+
+def test_the_hour_is_that_of_the_brokers_zone(run: Runner, aged: Callable[..., Path]) -> None:
+    words = ("--at", NOON * 1000, "-p", "deleteWhen=20")
+    root = aged(100)
+    assert not any(file["deleted"] for file in _report(run, root, *words)["files"])
+    done = run("retention", root, "--format", "json", *words, "--timezone", "Asia/Shanghai")
+    assert sum(file["deleted"] for file in _logs(done.document)) == 6
+
+
+def test_queues_and_index_follow_the_log(run: Runner, aged: Callable[..., Path]) -> None:
+    """A queue file goes when its last unit lies before the log; the last of each queue stays."""
+    document = _report(run, aged(100, 100, 10), "--at", FOUR)
+    gone = [file["file"] for file in document["files"] if file["deleted"]]
+    assert "consumequeue/Payments/0/00000000000000000000" in gone
+    assert any(file.startswith("index/") for file in gone)
+    for file in document["files"]:
+        if file["reason"].startswith("goes with log offset "):
+            assert file["deleted"] == (int(file["reason"].split()[-1]) < document["minOffset"])
+
+
+def test_text_and_lines(run: Runner, aged: Callable[..., Path]) -> None:
+    root = aged(240)
+    done = run("retention", root, "--at", FOUR, "--timezone", "UTC")
+    assert "a broker deletes 6 of 7 files of the log" in done.out.splitlines()[0]
+    assert "Unread messages that go" in done.out
+    lines = run("retention", root, "--format", "ndjson").objects
+    assert [one for line in lines for one in defects("retention-line", line)] == []
+    assert len(run("retention", root, "--format", "csv").out.splitlines()) == len(lines) + 1
+
+
+def test_lines_of_a_full_disk_are_explained_by_it(run: Runner, aged: Callable[..., Path]) -> None:
+    line = "commitLog disk maybe full soon, so reclaim space, 0.76"
+    (found,) = run("explain", line, aged(240), "--format", "json", "-q").document["lines"]
+    assert "a broker deletes 6 of 7 files" in found["places"][0]
+
+
+def test_what_is_not_known(run: Runner, tmp_path: Path) -> None:
+    assert run("retention", STORES / "plain-5.3.3/commitlog").status == 2
+    (tmp_path / "store/commitlog").mkdir(parents=True)
+    assert run("retention", tmp_path / "store").status == 3
+    ledger = next((STORES.parent / "dledger").iterdir())
+    done = run("retention", ledger)
+    assert done.status == 3
+    assert "only deletions of a log in files on a disk are known" in done.err
