@@ -231,11 +231,11 @@ def _ascending(runs: Rows) -> Kept:
 
 
 def _of_queue(key: QueueKey, absent: list[Absent], runs: Rows) -> QueueLosses:
-    listed = sum(message.messages for message in absent if message.log_offset is not None)
-    consumed = sum(message.messages for message in absent if message.cause == "consumed")
-    unlisted = sum(message.messages for message in absent) - listed - consumed
-    firsts = [message.queue_offset for message in absent] + runs["first"].tolist()
-    ends = [message.queue_offset + message.messages for message in absent] + runs["stop"].tolist()
+    listed = sum(gone.messages for gone in absent if gone.log_offset is not None)
+    consumed = sum(gone.messages for gone in absent if gone.cause == "consumed")
+    unlisted = sum(gone.messages for gone in absent) - listed - consumed
+    firsts = [gone.queue_offset for gone in absent] + runs["first"].tolist()
+    ends = [gone.queue_offset + gone.messages for gone in absent] + runs["stop"].tolist()
     there = int((runs["stop"] - runs["first"]).sum())
     return QueueLosses(*key, min(firsts), max(ends), there, listed, unlisted, consumed)
 
@@ -346,11 +346,11 @@ def log_losses(account: LogAccount, surveyed: SurveyedLog, lost: LossListener | 
     queues, named, holes = [], list[tuple[int, int, int]](), list[Hole]()
     for key, absent, losses in account.losses(surveyed):
         queues.append(losses)
-        for message in absent:
-            if message.log_offset is None or message.size is None:
-                holes.append(Hole(message.start, message.stop, message.messages))
+        for gone in absent:
+            if gone.log_offset is None or gone.size is None:
+                holes.append(Hole(gone.start, gone.stop, gone.messages))
             else:
-                named.append((message.log_offset, message.log_offset + message.size, message.messages))
+                named.append((gone.log_offset, gone.log_offset + gone.size, gone.messages))
         if lost is not None:
             lost.absent(key, absent)
     indexed = unaccounted(account.indexed(surveyed), (one[0] for one in named), holes)

@@ -195,14 +195,14 @@ class LossReporter:
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
         """Report messages of a queue without a record in the log, one by one."""
-        for group in absent:
-            for number in range(group.queue_offset, group.queue_offset + group.messages):
+        for gone in absent:
+            for number in range(gone.queue_offset, gone.queue_offset + gone.messages):
                 place = QueuePlace(*queue, number)
-                if group.log_offset is None or group.size is None:
-                    reason = LostReason.CONSUMED if group.cause == "consumed" else LostReason.MISSING
+                if gone.log_offset is None or gone.size is None:
+                    reason = LostReason.CONSUMED if gone.cause == "consumed" else LostReason.MISSING
                     self._tell(_unreadable(place, None, None, None, reason))
                 else:
-                    self._tell(self._of_unit(place, group.log_offset, group.size, group.tags_code))
+                    self._tell(self._of_unit(place, gone.log_offset, gone.size, gone.tags_code))
 
     def indexed(self, places: Iterable[int]) -> None:
         """Report messages that index items alone point to."""
@@ -427,5 +427,5 @@ class AbsentFinder(NamedTuple):
         """Return whether no hole can have held messages of which nothing names the place."""
         if not absent:
             return False
-        start, stop = absent[0].start, max(group.stop for group in absent)
-        return self.room(start, stop) < sum(group.messages for group in absent) * SMALLEST_RECORD
+        start, stop = absent[0].start, max(gone.stop for gone in absent)
+        return self.room(start, stop) < sum(gone.messages for gone in absent) * SMALLEST_RECORD

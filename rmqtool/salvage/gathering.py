@@ -131,9 +131,9 @@ class BesideUnits:
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
         """Take those of a queue."""
-        for group in absent:
-            if group.cause == "consumed":
-                self.consumed[queue] = group
+        for gone in absent:
+            if gone.cause == "consumed":
+                self.consumed[queue] = gone
 
     def indexed(self, places: Iterable[int]) -> None:
         """Take those that only the index knows."""

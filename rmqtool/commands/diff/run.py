@@ -248,10 +248,10 @@ class _HeldElsewhere:
         runs = self.there.runs.get(queue)
         if runs is None:
             return
-        for group in absent:
-            last = group.queue_offset + group.messages
-            held = np.minimum(runs["stop"], last) - np.maximum(runs["first"], group.queue_offset)
-            self.messages += min(int(np.maximum(held, 0).sum()), group.messages)
+        for gone in absent:
+            last = gone.queue_offset + gone.messages
+            held = np.minimum(runs["stop"], last) - np.maximum(runs["first"], gone.queue_offset)
+            self.messages += min(int(np.maximum(held, 0).sum()), gone.messages)
 
     def indexed(self, places: Iterable[int]) -> None:
         """Take those that only the index knows."""

@@ -46,9 +46,11 @@ class _LossesOfPlaces:
 
     def absent(self, queue: tuple[str, int], absent: Iterable[Absent]) -> None:
         """Take those of a queue."""
-        for gap in absent if queue == self.queue else ():
-            last = min(gap.queue_offset + gap.messages, self.wanted.stop)
-            self.found += ((number, gap) for number in range(max(gap.queue_offset, self.wanted.start), last))
+        for gone in absent if queue == self.queue else ():
+            last = min(gone.queue_offset + gone.messages, self.wanted.stop)
+            self.found += (
+                (number, gone) for number in range(max(gone.queue_offset, self.wanted.start), last)
+            )
 
     def indexed(self, places: Iterable[int]) -> None:
         """Skip them: nothing names their queues."""
