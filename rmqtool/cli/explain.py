@@ -13,18 +13,17 @@ import click
 from rmqtool.check import VerifyRequest
 from rmqtool.cli.options import A_STORE, StorePath, completed_by
 from rmqtool.cli.session import Session, command
+from rmqtool.cli.verify import explain, verified
 from rmqtool.commands.explain import ExplainedLine, explained_lines, look_up, named
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.log_lines import quoted
 from rmqtool.options import declared_options
-from rmqtool.report.explain_text import explanations_text, write_explanations
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from rmqtool.commands.verify import Verdict
     from rmqtool.findings import FindingCode
 
 _LONGEST_BYTES = 1 << 13
@@ -63,34 +62,18 @@ def explain_command(session: Session, line: str, store_path: StorePath | None) -
     if not lines and not codes:
         session.console.error(f"{line}: no line that says anything of a store; explain all lists those known")
         return ExitStatus.NEGATIVE
-    return explain(session, codes, lines, store_path)
-
-
-def explain(
-    session: Session,
-    codes: Sequence[FindingCode],
-    lines: Sequence[ExplainedLine],
-    store_path: StorePath | None = None,
-) -> ExitStatus:
-    """Write what codes and lines mean, and what a store has of the lines; return the store's status."""
-    verdict: Verdict | None = None
-    stores = []
-    if store_path is not None:
-        stores = [store] = [session.open(store_path, reads_queues=True)]
-        if store.kind != PathKind.STORE:
-            raise UsageError(f"{store_path}: is not a store root, with which lines are compared")
-        from rmqtool.cli.verify import verified
-
-        defaults = {option.name: option.default for option in declared_options(VerifyRequest)}
-        session.options = defaults | session.options | {"predict": "inferred", "lost": None}
-        verdict, _ = verified(session, None, store, EngineOptions("local"), session.console)
-        for line in lines:
-            look_up(line, store.files, verdict.report.findings)
-        session.console.close()
-    with session.output(*stores, whole=True) as stream:
-        text = partial(explanations_text, codes, lines, verdict)
-        session.write(stream, text, partial(write_explanations, codes, lines, verdict))
-    return ExitStatus.CLEAN if verdict is None else verdict.status
+    if store_path is None:
+        return explain(session, codes, lines)
+    store = session.open(store_path, reads_queues=True)
+    if store.kind != PathKind.STORE:
+        raise UsageError(f"{store_path}: is not a store root, with which lines are compared")
+    defaults = {option.name: option.default for option in declared_options(VerifyRequest)}
+    session.options = defaults | session.options | {"predict": "inferred", "lost": None}
+    verdict, _ = verified(session, None, store, EngineOptions("local"), session.console)
+    for explained in lines:
+        look_up(explained, store.files, verdict.report.findings)
+    session.console.close()
+    return explain(session, codes, lines, store, verdict)
 
 
 def _lines(text: str, path: Path | None) -> Iterator[str]:

@@ -48,9 +48,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.api.store import Store
+    from rmqtool.commands.explain import ExplainedLine
     from rmqtool.commands.fleet import FleetReport
     from rmqtool.commands.verify import Comparison, Verdict
     from rmqtool.engine import Engine, EngineOptions
+    from rmqtool.findings import FindingCode
     from rmqtool.progress import Progress
     from rmqtool.recovery import Prediction
     from rmqtool.report.fleet import Forms
@@ -149,7 +151,6 @@ def verify_command(
     glob in quotes, are one run: a line for each, and one exit status.
     """
     if explain_code is not None:
-        from rmqtool.cli.explain import explain
         from rmqtool.commands.explain import named
 
         return explain(session, *named(explain_code))
@@ -173,6 +174,22 @@ def verify_command(
         text = partial(verify_text, verdict, notes=session.common.verbose)
         session.write(stream, text, partial(write_verdict, verdict))
     return status
+
+
+def explain(
+    session: Session,
+    codes: Sequence[FindingCode],
+    lines: Sequence[ExplainedLine],
+    store: Store | None = None,
+    verdict: Verdict | None = None,
+) -> ExitStatus:
+    """Write what codes and lines mean, and what a store has of the lines; return the store's status."""
+    from rmqtool.report.explain_text import explanations_text, write_explanations
+
+    with session.output(*(() if store is None else (store,)), whole=True) as stream:
+        text = partial(explanations_text, codes, lines, verdict)
+        session.write(stream, text, partial(write_explanations, codes, lines, verdict))
+    return ExitStatus.CLEAN if verdict is None else verdict.status
 
 
 def verified(
