@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.queues import last_dispatched
+from rmqtool.derived.positions import last_dispatched
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.entry import ENTRIES
 from rmqtool.formats.framing import DLEDGER
@@ -69,7 +69,7 @@ def committed_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
         known = max(-1 if committed is None else committed, _entry_at(store.log, last_dispatched(store)))
         if known < index:
             left = counted(index - known, "entry", "entries", spec=",")
-            message = f"{left} after entry {known}, of which neither checkpoint nor queues know"
+            message = f"{left} after entry {known}, of which neither checkpoint, queues nor index know"
             yield Finding(code=codes.DL_UNCOMMITTED, file=f"{member.name}/checkpoint", message=message)
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.derived.index_files import index_headers
+from rmqtool.derived.queues import queues_of
 from rmqtool.derived.timer import TIMER_PROGRESS, timer_checkpoint
 from rmqtool.errors import DeniedError
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS
 from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.io.location import ReadOnlyFile, UnreadableRange
     from rmqtool.store import Store
+    from rmqtool.store.files import StoreFiles
 
 
 def read_checkpoint(
@@ -44,6 +48,18 @@ _DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
 DELAY_FILE = f"config/{_DELAYS}"
 TIMER = "timer"
+
+
+def last_dispatched(store: StoreFiles) -> int:
+    """Return the greatest physical offset that a queue or the index knows; -1 without any."""
+    headers = index_headers(store.index_files)
+    last = max((header.end_phy_offset for header in headers if header.index_count > 1), default=-1)
+    for kind in UNIT_QUEUE_KINDS:
+        for queue in queues_of(store, kind):
+            unit = queue.last_unit()
+            queue.close()
+            last = max(last, -1 if unit is None else unit.physical_offset)
+    return last
 
 
 class Consumed(NamedTuple):

@@ -462,17 +462,6 @@ def all_units(queue: Queue) -> LiveUnits:
     return parts[0] if len(parts) == 1 else LiveUnits(*map(np.concatenate, zip(*parts, strict=True)))
 
 
-def last_dispatched(store: StoreFiles) -> int:
-    """Return the greatest physical offset in a queue; -1 without any."""
-    last = -1
-    for kind in UNIT_QUEUE_KINDS:
-        for queue in queues_of(store, kind):
-            unit = queue.last_unit()
-            queue.close()
-            last = max(last, -1 if unit is None else unit.physical_offset)
-    return last
-
-
 def queue_units(store: StoreFiles, unread: list[str]) -> Iterator[tuple[Queue, LiveUnits]]:
     """Yield the queues of a store that can be read, each with its units."""
     for kind in UNIT_QUEUE_KINDS:

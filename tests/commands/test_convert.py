@@ -231,7 +231,10 @@ def test_what_cannot_be_converted_is_refused_in_a_sentence(root: Path, run: Call
     log = LedgerBuilder(FILE_SIZE)
     log.add(properties=named("U0"))
     log.write(root, committed=-1)
-    with pytest.raises(UsageError, match="no entry in dledger-n0/ is committed"):
+    with pytest.raises(
+        UsageError,
+        match="no entry in dledger-n0/ is known to be committed; --include-uncommitted takes all 1",
+    ):
         convert(root)
     with pytest.raises(UsageError, match="has no log of DLedger"):
         rmqtool.open(fixture("plain-5.3.3")).convert(root.parent / "plain")

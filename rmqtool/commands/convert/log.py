@@ -122,7 +122,7 @@ class Committed(NamedTuple):
 
     Attributes:
         entry: index of the last one by the checkpoint; None where that does not say.
-        dispatched: greatest physical offset in a queue; -1 without any.
+        dispatched: greatest physical offset in a queue or in the index; -1 without any.
     """
 
     entry: int | None

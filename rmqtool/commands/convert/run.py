@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.convert import ConvertReport, MappedFile
 from rmqtool.commands.convert.log import Addresses, Committed, FileTask, convert_file, copy_timer_log
-from rmqtool.derived.queues import last_dispatched
+from rmqtool.derived.positions import last_dispatched
+from rmqtool.derived.queues import queue_in
 from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL
 from rmqtool.dispatch.index_keys import assumptions, tag_rule
 from rmqtool.engine.choice import opened_engine
@@ -190,11 +191,13 @@ class _Log(NamedTuple):
         end, (entry, dispatched) = self.files[last], self.committed
         if (entry is not None and entry >= end.next_entry) or dispatched >= end.read_to:
             raise _no_entry(store, end)
-        if not self.taken:
+        if not self.taken and end.seen:
             raise UsageError(
-                f"{store.base}: no entry in {self.member}/ is committed: there is nothing to convert; take"
-                " enableDLegerCommitLog out of the broker's settings"
+                f"{store.base}: no entry in {self.member}/ is known to be committed; --include-uncommitted"
+                f" takes all {end.next_entry - (self.files[0].first_entry or 0)}"
             )
+        if not self.taken:
+            raise UsageError(f"{store.base}: no entry in {self.member}/: there is nothing to convert")
 
 
 def _no_entry(store: Store, file: ConvertedFile) -> LogDamagedError:
@@ -236,7 +239,11 @@ def _keep_queues(store: Store, made: set[tuple[str, int]], staging: StagingHandl
     kept = 0
     for kind in UNIT_QUEUE_KINDS:
         for listed in store.queues(kind):
-            if (listed.topic, listed.queue_id) not in made and len(listed.files):
+            queue = queue_in(listed)
+            unit = queue.last_unit()
+            queue.close()
+            is_expired = unit is not None and unit.physical_offset < store.commitlog.start
+            if is_expired and (listed.topic, listed.queue_id) not in made:
                 for file in listed.files:
                     copy_file(staging, file)
                 kept += 1
