@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.api.arguments import Time
+    from rmqtool.commands.delayed import DelayedMessages
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
     from rmqtool.commands.retention import RetentionReport
@@ -136,6 +137,22 @@ class OpenedStore:
         if self.kind != PathKind.STORE:
             raise UsageError(f"{self.location}: is not a store root; a broker deletes files of whole stores")
         return retention_of(self.files, None if at is None else epoch_ms(at, self._zone), disk_ratio)
+
+    def delayed(self, *, at: Time = "now") -> tuple[DelayedMessages, ...]:
+        """Return the messages that wait for their time, by delay level and in the timer.
+
+        Args:
+            at: Time at which one is overdue.
+
+        Raises:
+            UsageError: It is only a part of a store.
+            EnvironmentFailureError: A file cannot be read.
+        """
+        from rmqtool.commands.delayed import delayed_messages
+
+        if self.kind != PathKind.STORE:
+            raise UsageError(f"{self.location}: is not a store root; its levels have offsets in config/")
+        return tuple(delayed_messages(self.files, epoch_ms(at, self._zone)))
 
     def predict_recovery(
         self, release: str | None = None, *, lost: Callable[[LostMessage], object] | None = None

@@ -18,10 +18,11 @@ from rmqtool.commands.offsets import (
     undecodable_files,
     unused_tables,
 )
-from rmqtool.errors import ExitStatus
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.report.output import write_records
-from rmqtool.report.topics_text import offsets_text
+from rmqtool.report.topics_text import delayed_text, offsets_text
+from rmqtool.times import parse_time
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 # lag of every group
 rmqtool offsets $STORE
+# delayed messages: due, overdue, passed over, delivered twice
+rmqtool offsets $STORE --delayed
 # out-of-range offsets of one group
 rmqtool offsets $STORE --group billing --out-of-range
 """
@@ -54,8 +57,14 @@ rmqtool offsets $STORE --group billing --out-of-range
     help="Only offsets of these groups.",
 )
 @click.option("--out-of-range", is_flag=True, help="Only offsets that lie outside of their queue.")
+@click.option("--delayed", is_flag=True, help="Instead, messages that wait for their time, and late ones.")
 def offsets_command(
-    session: Session, store_path: StorePath, topics: tuple[str, ...], group: str | None, out_of_range: bool
+    session: Session,
+    store_path: StorePath,
+    topics: tuple[str, ...],
+    group: str | None,
+    out_of_range: bool,
+    delayed: bool,
 ) -> ExitStatus:
     """Show consumer lag and out-of-range offsets.
 
@@ -65,6 +74,10 @@ def offsets_command(
     """
     store = session.open(store_path)
     session.note_broker(store)
+    if delayed:
+        if topics or group or out_of_range:
+            raise UsageError("--delayed is about delay levels and the timer; give no other selection")
+        return _delayed(session, store)
     rows = store.offsets(topic=topics, group=group)
     is_complete = _warn(session, store)
     findings = FindingLog()
@@ -89,6 +102,21 @@ def offsets_command(
         }
         data = partial(write_records, shown, "rmqtool.offsets/1", Progress, lambda: (status, facts))
         session.write(stream, partial(offsets_text, shown, session.zone), data)
+    return status
+
+
+def _delayed(session: Session, store: Store) -> ExitStatus:
+    """Show messages that wait; a negative answer if some were passed over."""
+    from rmqtool.commands.delayed import DelayedMessages
+
+    now_ms = parse_time("now", None)
+    rows = store.delayed(at=now_ms)
+    is_late = any(row.passed_over for row in rows)
+    status = status_of(FindingLog(), session.fail_on, negative=is_late)
+    with session.output(store, whole=True) as stream:
+        facts = {"store": store.location, "at": now_ms}
+        data = partial(write_records, rows, "rmqtool.delayed/1", DelayedMessages, lambda: (status, facts))
+        session.write(stream, partial(delayed_text, rows, session.zone), data)
     return status
 
 

@@ -94,6 +94,12 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
 
     Of a long queue only the newest ones below the offset are examined.
     """
+    copies = count_deliveries(index, queue_id, offset)
+    return None if copies is None else copies.count(0)
+
+
+def count_deliveries(index: SoundIndex, queue_id: int, offset: int) -> list[int] | None:
+    """Return how many copies each message below the offset of a delay level has; None if it is unknown."""
     store = index.store
     queue = find_queue(store, SCHEDULE_TOPIC, queue_id) if passed_delays(store) else None
     if queue is None or not queue.file_count:
@@ -109,4 +115,4 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
     ]
     queue.close()
     copies = index.delivered([record for record in records if record.properties["REAL_TOPIC"] != HALF_TOPIC])
-    return None if copies is None else sum(not copy for copy in copies)
+    return None if copies is None else list(map(len, copies))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
+    from rmqtool.commands.delayed import DelayedMessages
     from rmqtool.commands.topics import LogParts, TopicsReport, TopicTotals
     from rmqtool.report.text_report import TextReport
 
@@ -135,3 +136,58 @@ def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
     if row.passed_over:
         words.append(f"{row.passed_over} passed over")
     return escape_text(row.reader), escape_text(row.topic), *texts, last, ", ".join(words)
+
+
+_DELAYED_COLUMNS = (
+    "reader",
+    "offset",
+    "max",
+    "waiting",
+    "overdue",
+    "overdue since",
+    "next due",
+    "passed over",
+    "twice",
+)
+
+
+def delayed_text(rows: Sequence[DelayedMessages], zone: tzinfo | None, text: TextReport) -> None:
+    """Write a line of totals, a line per delay level, and the messages that are due first."""
+    waiting, overdue = sum(row.waiting for row in rows), sum(row.overdue for row in rows)
+    parts = [f"{counted(waiting, 'delayed message waits', 'delayed messages wait')}, {overdue} overdue"]
+    for count, words in (
+        (sum(row.passed_over or 0 for row in rows), "passed over"),
+        (sum(row.twice or 0 for row in rows), "delivered more than once"),
+    ):
+        parts += [f"{count} {words}"] if count else []
+    text.verdict(", ".join(parts))
+    cells = [
+        (
+            row.reader,
+            *map(str, (row.offset, row.max_offset, row.waiting, row.overdue)),
+            *(
+                "-" if time_ms is None else time_text(time_ms, zone)
+                for time_ms in (row.since_ms, row.next_ms)
+            ),
+            *("-" if count is None else str(count) for count in (row.passed_over, row.twice)),
+        )
+        for row in rows
+    ]
+    text.table("Levels", _DELAYED_COLUMNS, cells, spare=("max", "next due"))
+    oldest = sorted(
+        ((message, row.reader) for row in rows for message in row.oldest), key=lambda pair: pair[0].due_ms
+    )
+    lines = [
+        (
+            time_text(message.due_ms, zone),
+            reader,
+            str(message.queue_offset),
+            str(message.physical_offset),
+            escape_text(message.topic or "-"),
+            escape_text(message.uniq_key or "-"),
+        )
+        for message, reader in oldest[:10]
+    ]
+    columns = ("due", "reader", "queue offset", "physical offset", "topic", "unique key")
+    text.table("Due first", columns, lines, spare=("physical offset",))
+    text.finish()

@@ -42,6 +42,14 @@ def verified(site: Site, code: str) -> int:
         return store.verify().findings.counts.get(code, 0)
 
 
+def levels(site: Site) -> tuple[int, int, int]:
+    """Return how many delayed messages wait, were passed over, and have more than one copy."""
+    with rmqtool.open(site.store, broker_conf=site.conf) as store:
+        rows = [row for row in store.delayed() if row.delay_ms is not None]
+    waiting, passed = sum(row.waiting for row in rows), sum(row.passed_over or 0 for row in rows)
+    return waiting, passed, sum(row.twice or 0 for row in rows)
+
+
 def delivered(site: Site, keys: Sequence[str]) -> int:
     """Let the broker run until all is due; return how many messages with these keys came."""
     with whole_broker.broker(site) as process:
@@ -58,11 +66,13 @@ def test_delayed_messages_below_the_offset_never_come(version: Version, tmp_path
         first = stored(site, "delayed")
         assert delivered(site, first) == len(first)
         assert verified(site, "OF-PASSED") == 0  # the offset lies after them, and they have their copies
+        assert levels(site) == (0, 0, 0)
         second = stored(site, "delayed")
         offsets = json.dumps({"offsetTable": {"1": len(first) + len(second)}})
         for name in ("delayOffset.json", "delayOffset.json.bak"):
             (site.store / "config" / name).write_text(offsets)
         assert verified(site, "OF-PASSED") == len(second)
+        assert levels(site) == (0, len(second), 0)
         assert delivered(site, second) == len(first)  # whose keys are the same
         assert verified(site, "OF-PASSED") == len(second)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from rmqtool import rows
 from rmqtool.account.lost import LostMessage
 from rmqtool.commands.decode_id import Reading
+from rmqtool.commands.delayed import DelayedMessages
 from rmqtool.commands.diff import Difference
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.copies import MessageCopy
@@ -27,6 +28,7 @@ _OF_OTHERS = {
     Reading: "decode-id",
     MessageCopy: "query",
     Progress: "offsets",
+    DelayedMessages: "offsets --delayed",
     Difference: "diff",
     TopicTotals: "topics",
     LostMessage: "verify, rebuild",

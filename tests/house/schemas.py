@@ -18,6 +18,7 @@ from rmqtool.check import VerifyReport
 from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.convert import ConvertReport
 from rmqtool.commands.decode_id import Reading
+from rmqtool.commands.delayed import DelayedMessages
 from rmqtool.commands.diff import Difference
 from rmqtool.commands.explain import ExplainedLine
 from rmqtool.commands.export import ExportReport
@@ -205,6 +206,9 @@ def _diff_facts() -> dict[str, Schema]:
     return {"a": _TEXT, "b": _TEXT, **dict.fromkeys(counts, _COUNTS), **lists}
 
 
+_DELAYED: dict[str, Schema] = {"store": _TEXT, "at": {"type": "integer"}}
+
+
 def _offsets_facts() -> dict[str, Schema]:
     reader = closed({"queues": _COUNT, "lag": _COUNT, "outOfRange": _COUNT})
     return {"store": _TEXT, "counts": _COUNTS, "readers": table_of(reader)}
@@ -360,6 +364,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "diff-line": (2, _line("diff", Difference, _diff_facts())),
     "offsets": (1, lambda definitions: _table("offsets", definitions.of(Progress), _offsets_facts())),
     "offsets-line": (1, _line("offsets", Progress, _offsets_facts())),
+    "delayed": (1, lambda definitions: _table("delayed", definitions.of(DelayedMessages), _DELAYED)),
+    "delayed-line": (1, _line("delayed", DelayedMessages, _DELAYED)),
     "topics": (1, _topics),
     "topics-line": (1, _topics_line),
     "export": (1, _export),
