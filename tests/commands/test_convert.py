@@ -261,3 +261,28 @@ def test_the_report_is_text_json_and_a_file(root: Path, run: Callable[..., Run])
     text = run("convert", root, "--out", root.parent / "other")
     assert text.out.startswith("93 entries converted, queue offsets are as before.\n")
     assert "enableDLegerCommitLog=false" in text.err
+
+
+def test_no_link_is_followed(root: Path) -> None:
+    """What lies in a store is not trusted: a link may lead to any file of who converts it."""
+    converted = next(store for store in ledger_stores() if store.name == "dledgerconverted-5.3.3")
+    shutil.copytree(converted.root, root)
+    secret = root.parent / "secret"
+    secret.mkdir()
+    (secret / "file").write_bytes(struct.pack(">qiq", 0, 100, 0) * 9 + b"secret")
+    (root / "timerlog").mkdir()
+    (root / "consumequeue/Gone/0").mkdir(parents=True)
+    links = ["config/planted.json", "config/planted", "timerlog/0", f"consumequeue/Gone/0/{0:020d}"]
+    for link in links:
+        (root / link).symlink_to(secret if link == "config/planted" else secret / "file")
+    report = convert(root)
+    assert {*links} <= report.not_copied.keys()
+    plain = root.parent / "plain"
+    assert [path for path in plain.rglob("*") if path.is_file() and b"secret" in path.read_bytes()] == []
+    shutil.rmtree(plain)
+    log = root / "commitlog" / f"{0:020d}"
+    log.rename(secret / log.name)
+    log.symlink_to(secret / log.name)
+    with pytest.raises(EnvironmentFailureError, match="is a link, and no link's target is copied"):
+        convert(root)
+    assert not plain.exists()

@@ -15,14 +15,14 @@ from rmqtool.derived.queues import queue_in
 from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL
 from rmqtool.dispatch.index_keys import assumptions, tag_rule
 from rmqtool.engine.choice import opened_engine
-from rmqtool.errors import LogDamagedError, RefusedError, UsageError
+from rmqtool.errors import DeniedError, EnvironmentFailureError, LogDamagedError, RefusedError, UsageError
 from rmqtool.formats.framing import DLEDGER
 from rmqtool.progress import stage_of, timed
 from rmqtool.projection import json_object
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.salvage.derived import PARTS, last_index_ms, reput_plan
 from rmqtool.salvage.sidecars import copied, write_checkpoint
-from rmqtool.salvage.writing import LOG_DIRECTORY, copy_file
+from rmqtool.salvage.writing import LOG_DIRECTORY, copy_file, is_link
 from rmqtool.store.kinds import CONFIG_DIRECTORY, CONVERT_REPORT, UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layouts import Deed
 from rmqtool.store.ledger import DATA, progress_of
@@ -71,8 +71,10 @@ def convert(request: ConvertRequest, out: Path, progress: Progress) -> ConvertRe
         with timed(seconds, "derived"):
             made = _derived(store, log, area.handle, hands, progress)
         with timed(seconds, "beside"):
-            kept = _keep_queues(store, {(plan.topic, plan.queue_id) for plan in made.plans}, area.handle)
             not_copied = dict(_copy_beside(store, root, log, addresses, area.handle))
+            queues = {(plan.topic, plan.queue_id) for plan in made.plans}
+            kept, left = _keep_queues(store, root, queues, area.handle)
+            not_copied |= left
             last = log.taken[-1]
             write_checkpoint(
                 area.handle,
@@ -116,7 +118,7 @@ def convert(request: ConvertRequest, out: Path, progress: Progress) -> ConvertRe
 
 
 def _checked(store: Store) -> Location:
-    """Return the store's root, if its log can be converted."""
+    """Return the store's root, if its log can be converted; links below it are not followed."""
     if store.root is None or store.kind is not PathKind.STORE:
         raise UsageError(f"{store.place.path}: is a part of a store; give its root")
     store.require(Deed.CONVERT)
@@ -129,6 +131,10 @@ def _checked(store: Store) -> Location:
         raise RefusedError(f"{store.root}: {holder} holds the store's lock; stop the broker")
     size = store.settings.commitlog_file_size
     for segment in store.commitlog:
+        if segment.framing is not DLEDGER and is_link(segment):
+            raise EnvironmentFailureError(
+                f"{segment.path}: is a link, and no link's target is copied; put the file itself there"
+            )
         if segment.framing is DLEDGER and segment.size_bytes != size:
             raise LogDamagedError(
                 f"{segment.path}: has {segment.size_bytes} bytes, not {size} (if that is wrong, give -p"
@@ -139,7 +145,7 @@ def _checked(store: Store) -> Location:
             f"{store.base}: files of the log are missing from {gap.expected} to {gap.found};"
             f" {_DAMAGED.format(store=store.base)}"
         )
-    return store.root
+    return store.root.without_links()
 
 
 class _Log(NamedTuple):
@@ -234,9 +240,14 @@ def _derived(
     return made
 
 
-def _keep_queues(store: Store, made: set[tuple[str, int]], staging: StagingHandle) -> int:
-    """Copy the queues all of whose messages lie before the log: their ends are what producers go on from."""
-    kept = 0
+def _keep_queues(
+    store: Store, root: Location, made: set[tuple[str, int]], staging: StagingHandle
+) -> tuple[int, dict[str, str]]:
+    """Copy the queues all of whose messages lie before the log: their ends are what producers go on from.
+
+    Returns how many, and the files that are not copied, each with the reason.
+    """
+    kept, left = 0, dict[str, str]()
     for kind in UNIT_QUEUE_KINDS:
         for listed in store.queues(kind):
             queue = queue_in(listed)
@@ -244,10 +255,10 @@ def _keep_queues(store: Store, made: set[tuple[str, int]], staging: StagingHandl
             queue.close()
             is_expired = unit is not None and unit.physical_offset < store.commitlog.start
             if is_expired and (listed.topic, listed.queue_id) not in made:
-                for file in listed.files:
-                    copy_file(staging, file)
-                kept += 1
-    return kept
+                problems, files = copied(root, [root / file.label for file in listed.files], staging)
+                left |= {problem.label: problem.problem or "" for problem in problems}
+                kept += bool(files)
+    return kept, left
 
 
 def _copy_beside(
@@ -258,10 +269,12 @@ def _copy_beside(
     for left in copied(root, places, staging)[0]:
         yield left.label, left.problem or ""
     for place in root.matching(f"{TIMER_LOG}/*"):
-        status = place.status()
-        if status is not None:
-            file = StoreFile(place, place.relative_to(root), status.size_bytes)
-            copy_timer_log(staging, file, addresses, log.counts)
+        label, status = place.relative_to(root), place.status()
+        try:
+            if status is not None and place.read_head(1):
+                copy_timer_log(staging, StoreFile(place, label, status.size_bytes), addresses, log.counts)
+        except DeniedError as failure:
+            yield label, failure.reason
     for made in log.files:
         if made.is_followed and made.seen:
             yield f"{log.member}/{DATA}/{made.file}", "after the last entry are bytes that are none"
