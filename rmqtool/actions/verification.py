@@ -60,14 +60,20 @@ def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> Non
         return
     # A sound store needs none of it.
     from rmqtool.actions.foresight import foresee as outcomes_for
+    from rmqtool.recovery import skipped
     from rmqtool.recovery.predict import NotPredictedError
 
     broker = store.settings.release if release is None else release
     if len(run.report.outcomes) > 1 and run.report.release == broker.name:
         return  # they are known
-    with run.stage("outcomes"), suppress(NotPredictedError, EnvironmentFailureError):
-        outcomes = outcomes_for(store, broker, run.findings)
-        run.note(outcomes=outcomes, release=broker.name)
+    with run.stage("outcomes"), suppress(EnvironmentFailureError):
+        try:
+            outcomes = outcomes_for(store, broker, run.findings)
+        except NotPredictedError as failure:
+            if run.findings.errors:  # what a kill leaves needs no advice
+                run.findings.add(skipped(str(failure)))
+        else:
+            run.note(outcomes=outcomes, release=broker.name)
 
 
 def _advise(run: VerifyRun, store: Store) -> None:

@@ -13,6 +13,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn
 from rmqtool.report.diff_text import diff_facts, diff_text
 from rmqtool.report.output import write_records
+from rmqtool.store.layouts import Deed
 
 _EXAMPLES = """\
 # a store and a copy of it
@@ -57,7 +58,8 @@ def diff_command(
     def remark() -> bool:
         for sentence in comparison.notes:
             session.console.note(sentence)
-        helped = [healing.side for healing in comparison.healing if healing.helps]
+        heals = all(store.files.can(Deed.SALVAGE) for store in (one, other))
+        helped = [healing.side for healing in comparison.healing if heals and healing.helps]
         for side in helped:
             first, second = (a, b) if side == "a" else (b, a)
             line = other_command("salvage", first, second, more=["--out", "DIR"])

@@ -419,7 +419,7 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
     yield from log_loss_facts(report.log_losses)
     if report.log_losses is not None and report.log_losses.messages:
         kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"
-        heal = "a replica may have them: rmqtool salvage STORE REPLICA --out DIR"
+        heal = "a replica may have them: rmqtool diff STORE REPLICA"
         yield "", f"{RESTORE_LOG if codes.ST_NO_COMMITLOG.code in report.findings.counts else heal}{kept}"
     if report.after is not None:
         yield "findings", f"{_counts(report.before)}; now {_counts(report.after)}"

@@ -152,3 +152,21 @@ def test_term_and_committed_entry_are_named(run: Callable[..., Run], root: Path)
     (root / "dledger-n0" / "checkpoint").write_bytes(b"\xff" * 90)
     (root / "dledger-n0" / "currterm").unlink()
     assert "dledger-n0: in term ?, committed up to entry ?" in run("info", root).out
+
+
+def test_no_way_out_is_advised_that_is_refused(run: Callable[..., Run], tmp_path: Path) -> None:
+    """Neither a prediction nor a salvage is there for a damaged log of entries, so no command names one."""
+    whole = LEDGERS / "dledger-5.3.3"
+    root = tmp_path / "damaged"
+    shutil.copytree(whole, root)
+    file = sorted(root.glob("dledger-*/data/*"))[1]
+    data = bytearray(file.read_bytes())
+    data[2000:2100] = bytes(100)
+    file.write_bytes(data)
+    verified = run("verify", root)
+    assert verified.status == 5
+    assert f"Next: cp -a --sparse=always {root}" in verified.out
+    lines = (("repair", root, "--plan"), ("rebuild", root, "--dry-run"), ("diff", root, whole))
+    for ran in (verified, *(run(*words) for words in lines)):
+        assert "rmqtool salvage" not in ran.out + ran.err
+        assert "--predict-recovery" not in ran.out + ran.err

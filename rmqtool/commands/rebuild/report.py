@@ -43,8 +43,7 @@ _WORSE = "Do not install this result: a start on it {harm}. {first}Next: {comman
 _FIRST = "Look for the lost messages in a replica or a backup first. "
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
-    " first: rmqtool diff {store} REPLICA. To see what a start would do: rmqtool verify {store} "
-    "--predict-recovery. To turn what is left into a new store: rmqtool salvage {store} --out DIR"
+    " first: rmqtool diff {store} REPLICA. Then take the next step that rmqtool verify {store} names"
 )
 _FEWER = (
     "Do not install this result: consumers would see fewer messages than now. A replica may have them: "

@@ -46,7 +46,7 @@ def _present(store: Store) -> CheckpointFields:
 
 PARTS = {RepairPart.QUEUES: Structure.CONSUMEQUEUE, RepairPart.INDEX: Structure.INDEX}
 DERIVED = {part: repairs.DERIVED[structure] for part, structure in PARTS.items()}
-_SALVAGE = "to turn what is left into a new store: rmqtool salvage STORE --out DIR; a replica may have more"
+_NEXT = "a replica may have more; rmqtool verify STORE names the next step"
 
 
 @dataclass
@@ -229,7 +229,7 @@ class _Planner:
             is_gone = codes.ST_NO_COMMITLOG.code in self._findings.counts
             chosen = best(self._outcomes)
             has_better = chosen is not None and chosen.action is not Action.REPAIR
-            better = f"better: {chosen.command}" if chosen is not None and has_better else _SALVAGE
+            better = f"better: {chosen.command}" if chosen is not None and has_better else _NEXT
             damage = f"the log is damaged: either start can cut it; {better}"
             why = f"there is no log: {RESTORE_LOG}" if is_gone else damage
             self._leave(RepairPart.ABORT, "abort", why)
@@ -276,9 +276,9 @@ def swap_refusal(rebuilt: Rebuilt, *, is_foreseen: bool) -> str | None:
     if not is_foreseen and (rebuilt.fewer_messages or rebuilt.fewer_entries):
         less = rebuilt.fewer_messages or rebuilt.fewer_entries
         what = "messages" if rebuilt.fewer_messages else "index entries"
-        return f"a rebuild has {less:,} {what} fewer than now: consumers would lose them; {_SALVAGE}"
+        return f"a rebuild has {less:,} {what} fewer than now: consumers would lose them; {_NEXT}"
     if not is_foreseen and rebuilt.hidden_records:
-        return f"{rebuilt.hidden_records:,} intact records are out of reach of a rebuild; {_SALVAGE}"
+        return f"{rebuilt.hidden_records:,} intact records are out of reach of a rebuild; {_NEXT}"
     if rebuilt.doubtful_settings:
         return repairs.doubt_words(rebuilt.doubtful_settings)
     if rebuilt.assumed:
