@@ -76,7 +76,7 @@ def committed_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
 def _entry_at(log: FileQueue, physical_offset: int) -> int:
     """Return the index of the entry at a record's place; -1 if there is none."""
     segment = log.segment_at(physical_offset)
-    if segment is None or segment.framing is not DLEDGER:
+    if segment is None or segment.framing != DLEDGER:
         return -1
     position = max(segment.frame_position(physical_offset), 0)
     entry = ENTRIES.padded(segment.read_at(position, ENTRIES.size, []))

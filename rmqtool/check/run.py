@@ -59,8 +59,6 @@ def _other_layouts(store: Store) -> Iterator[str]:
             is_path = feature.code is codes.ST_ONE_PATH
             what = f"{'' if is_path else 'without '}{feature.label}: {feature.code.title}"
             yield what + Deed.COMPARE.value
-        elif feature.code is codes.ST_DLEDGER_LOG:
-            yield f"{feature.label}: headers of its entries, and their index, were not checked"
         elif feature.code is codes.ST_ROCKSDB and store.kind in {PathKind.STORE, PathKind.CONSUMEQUEUE}:
             what = " of light queues" if Deed.READ_QUEUES in feature.layout.can else ""
             yield f"without {feature.label}: {feature.code.title}{what}"

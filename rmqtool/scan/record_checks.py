@@ -116,7 +116,7 @@ class RecordChecker:
         self._stop = stop
         self._hits = np.empty(_HITS, HIT_ROW)
         self._sums = np.zeros(len(Sum), np.int64)
-        is_plain = segment.framing is not DLEDGER
+        is_plain = segment.framing != DLEDGER
         self._entries = None if is_plain else EntryChecker(segment, findings, with_units=with_units)
 
     @property

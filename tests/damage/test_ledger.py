@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import shutil
 import tomllib
 from typing import TYPE_CHECKING
@@ -9,6 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.findings import FindingLog
+from rmqtool.kernels.rows import rules_of
+from rmqtool.releases import LENIENT
+from rmqtool.scan.record_checks import RecordChecker
+from rmqtool.scan.walk import SegmentWalk
+from rmqtool.store import open_store
 from tests.broker.compare import compare_derived
 from tests.broker.stores import LEDGERS
 from tests.damage.cases import CASES, Case
@@ -45,3 +52,14 @@ def test_damage_of_entries(case: Case, tmp_path: Path, run: Callable[..., Run]) 
     rebuilt = rmqtool.open(root, broker_conf=root / "broker.conf").rebuild(made)
     assert {one for one in rebuilt.findings.counts if one.startswith("DL-")} == {*case.rebuilt}
     assert compare_derived(LEDGERS / case.store, made) == []
+
+
+def test_entries_are_checked_in_another_process() -> None:
+    """There, the framing of a file is equal to that of a DLedger log, and not the same object."""
+    segment = open_store(LEDGERS / "dledger-5.3.3").log.segments[0]
+    there = pickle.loads(pickle.dumps(segment))
+    checker = RecordChecker(there, FindingLog())
+    for batch in SegmentWalk(there, rules_of(LENIENT)).batches(there.start, there.stop):
+        checker.check(batch)
+    assert checker.entries is not None
+    assert checker.entries.first == (0, 0)

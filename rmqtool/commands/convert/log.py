@@ -89,13 +89,13 @@ class Addresses:
     @classmethod
     def of(cls, log: FileQueue) -> Addresses:
         """Return the addresses in a log."""
-        firsts = {one.start: first_entry(one) for one in log if one.framing is not PLAIN}
+        firsts = {one.start: first_entry(one) for one in log if one.framing != PLAIN}
         return cls(log, {start: first.index for start, first in firsts.items() if first is not None})
 
     def moved(self, address: int) -> int | None:
         """Return where the record at a physical offset is in the plain log; None if none is there."""
         segment = self.log.segment_at(address)
-        if segment is None or segment.framing is PLAIN:
+        if segment is None or segment.framing == PLAIN:
             return None if segment is None else address
         position = segment.frame_position(address)
         if position < 0 or segment.start not in self.first_entries:

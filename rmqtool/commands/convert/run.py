@@ -122,7 +122,7 @@ def _checked(store: Store) -> Location:
     if store.root is None or store.kind is not PathKind.STORE:
         raise UsageError(f"{store.place.path}: is a part of a store; give its root")
     store.require(Deed.CONVERT)
-    if not any(segment.framing is DLEDGER for segment in store.commitlog):
+    if not any(segment.framing == DLEDGER for segment in store.commitlog):
         raise UsageError(
             f"{store.base}: has no log of DLedger (dledger-ID/data/): there is nothing to convert"
         )
@@ -131,11 +131,11 @@ def _checked(store: Store) -> Location:
         raise RefusedError(f"{store.root}: {holder} holds the store's lock; stop the broker")
     size = store.settings.commitlog_file_size
     for segment in store.commitlog:
-        if segment.framing is not DLEDGER and is_link(segment):
+        if segment.framing != DLEDGER and is_link(segment):
             raise EnvironmentFailureError(
                 f"{segment.path}: is a link, and no link's target is copied; put the file itself there"
             )
-        if segment.framing is DLEDGER and segment.size_bytes != size:
+        if segment.framing == DLEDGER and segment.size_bytes != size:
             raise LogDamagedError(
                 f"{segment.path}: has {segment.size_bytes} bytes, not {size} (if that is wrong, give -p"
                 f" mappedFileSizeCommitLog=N); {_DAMAGED.format(store=store.base)}"
@@ -168,8 +168,8 @@ class _Log(NamedTuple):
     ) -> _Log:
         """Write the log."""
         store = request.store
-        entries = [segment for segment in store.commitlog if segment.framing is DLEDGER]
-        older = [segment for segment in store.commitlog if segment.framing is not DLEDGER]
+        entries = [segment for segment in store.commitlog if segment.framing == DLEDGER]
+        older = [segment for segment in store.commitlog if segment.framing != DLEDGER]
         member = entries[0].path.parent.parent
         committed = Committed(progress_of(member).committed, last_dispatched(store))
         bound = None if request.include_uncommitted else committed
