@@ -14,6 +14,7 @@ from rmqtool.errors import ExitStatus
 
 TOPICS = {
     "tour": "Tour",
+    "incidents": "Incidents, by symptom",
     "options": "Options of all commands",
     "exit-status": "Exit status",
     "settings": "Settings",
