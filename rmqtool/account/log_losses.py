@@ -449,7 +449,7 @@ class StoreAccount:
         reading, confirmed = read_by_evidence(self._store, self.log, engine), self._store.confirm_offset
         if reading.log == self.log:
             self.reading = reading
-            if reads_all(reading.found):
+            if reads_all(reading.copy):
                 return survey_of(reading, confirmed)
         starts = {segment.label: segment.start for segment in self.log}
         moved = {segment.label for segment in reading.log if segment.start != starts[segment.label]}

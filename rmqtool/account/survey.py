@@ -399,7 +399,7 @@ _FOLLOWED = 1 << 20
 
 def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     """Return what `survey` does, of a log that was read whole by evidence, and lies where its names say."""
-    copy = reading.found
+    copy = reading.copy
     log, rows = copy.log, copy.records
     places, times = np.ascontiguousarray(rows["log_offset"]), rows["store_timestamp_ms"]
     ends = np.concatenate([[log.start], frame_stops(rows)])

@@ -238,7 +238,8 @@ class UnitOrder:
         self._zero_runs(units, is_zero)
         bad = np.flatnonzero(is_bad)
         messages = np.where(sizes[bad] == PREBLANK_SIZE, _NO_PREBLANK, _IMPOSSIBLE)
-        self._report.report(Problem(self._bad_code, units, bad, messages, observed=sizes[bad]))
+        code = codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_BAD_UNIT
+        self._report.report(Problem(code, units, bad, messages, observed=sizes[bad]))
         real = np.flatnonzero(~(is_zero | is_bad | is_preblank))
         return real, self._order(units, real, offsets, sizes)
 
@@ -256,10 +257,6 @@ class UnitOrder:
                 segment=first,
                 position=0,
             )
-
-    @property
-    def _bad_code(self) -> FindingCode:
-        return codes.BQ_BAD_UNIT if self._report.check.batch else codes.CQ_BAD_UNIT
 
     def _preblanks(self, units: Units, offsets: Int64s, sizes: Int64s) -> tuple[Bools, Bools]:
         """Return which units are pre-blank in place, and which elsewhere (``ConsumeQueue#fillPreBlank``)."""

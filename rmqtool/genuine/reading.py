@@ -124,7 +124,7 @@ class Reading(NamedTuple):
         unplaced: ``(u, 2)`` start and stop of the records that are contradicted, or not borne out, in what
             they say of their queue.
         readable: ``(r, 2)`` places of the other records that are not as stored, and the messages of each.
-        found: its records.
+        copy: its records.
         evidence: what the queues list.
     """
 
@@ -133,7 +133,7 @@ class Reading(NamedTuple):
     undecided: Int64s
     unplaced: Int64s
     readable: Int64s
-    found: LogCopy
+    copy: LogCopy
     evidence: QueueEvidence
 
 

@@ -151,7 +151,7 @@ def records_of(store: Store, release: Release) -> LogRecords:
     account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
     surveyed, reading = account.surveyed, account.reading
     if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
-        copy = reading.found
+        copy = reading.copy
         return LogRecords.of(store.commitlog, policy.with_batch_topics(copy.batch_topics), copy)
     records = LogRecords.read(store.commitlog, policy, surveyed.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)

@@ -278,7 +278,7 @@ class LogCopies:
         compared = len(self.stores) > 1
         reading = None if compared else account_of(self.stores[0]).reading
         if reading is not None and reading.log == self.logs[0]:  # the account of this run has read it so
-            return [reading.found], [reading.evidence]
+            return [reading.copy], [reading.evidence]
         of_copies, copies = [read_evidence(store) for store in self.stores], []
         for log, of_copy, store in zip(self.logs, of_copies, self.stores, strict=True):
             copy = read_copy(log, self.policy, engine, compared=compared, progress=progress)
