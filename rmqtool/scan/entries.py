@@ -18,8 +18,6 @@ from rmqtool.store.ledger import unit_files
 from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqtool.arrays import Bools, Int64s, Row, Rows
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.kernels.rows import MessageBatch
@@ -180,7 +178,7 @@ class EntryChecker:
 
     def _wrong_unit(self, batch: MessageBatch, headers: Rows, units: Rows, row: int) -> Finding:
         entry, unit = headers[row], units[row]
-        said = "has no unit" if unit["magic"] == 0 else f"has a unit of {dict(_named(unit))}"
+        said = "has no unit" if unit["magic"] == 0 else f"has a unit with {_words(unit)}"
         return finding_at(
             self._segment,
             codes.DL_UNIT,
@@ -192,5 +190,5 @@ class EntryChecker:
         )
 
 
-def _named(unit: Row) -> Iterator[tuple[str, int]]:
-    return ((name, int(unit[name])) for name in (*_OF_UNIT, "index"))
+def _words(unit: Row) -> str:
+    return ", ".join(f"{name} {int(unit[name])}" for name in (*_OF_UNIT, "index"))
