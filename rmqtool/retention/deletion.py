@@ -38,6 +38,7 @@ HOUR_MS = 3_600_000
 _DAY_HOURS = 24
 _SEARCHED_HOURS = 50  # more than a day with any change of the clock
 _NS_PER_MS = 1_000_000
+_HEAD_BYTES = 8
 _LIMITS = (10, 95)
 _FORCED, _WARNING = 85, 90
 _LAST = "the last file is never deleted"
@@ -152,6 +153,9 @@ class Deletions:
     @cached_property
     def last(self) -> int:
         """Number of the file that is never deleted: the one with the log's end, after a start."""
+        newest = self._segments[-1]
+        if any(newest.read_at(0, _HEAD_BYTES, [])):  # to find the end reads all zeros after it
+            return len(self._segments) - 1
         starts = [segment.start for segment in self._segments]
         return max(bisect_right(starts, self._store.once(LogExtent.of).end) - 1, 0)
 

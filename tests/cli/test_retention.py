@@ -195,3 +195,16 @@ def test_what_is_not_known(run: Runner, tmp_path: Path) -> None:
     done = run("retention", ledger)
     assert done.status == 3
     assert "only deletions of a log in files on a disk are known" in done.err
+
+
+def test_a_file_allocated_ahead_protects_none_but_the_one_with_the_end(
+    run: Runner, aged: Callable[..., Path]
+) -> None:
+    root = aged(240)
+    (root / "commitlog" / f"{57344:020d}").write_bytes(bytes(8192))
+    files = _logs(_report(run, root, "--at", FOUR))
+    assert [file["deleted"] for file in files] == [True] * 6 + [False] * 2
+    assert [file["reason"] for file in files[6:]] == [
+        "the last file is never deleted",
+        "empty, removed at a start",
+    ]
