@@ -295,6 +295,7 @@ def test_another_process_compiles_from_the_last_kernel_on_for_a_command_alone(
     process = subprocess.Popen
     monkeypatch.setattr(subprocess, "Popen", popen)
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(COMPILATION, "listener", None)
     jit._have_help.cache_clear()
     jit._have_help()
     assert not started

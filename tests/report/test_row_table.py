@@ -26,6 +26,7 @@ _PYTHON_TYPES = {
     "any": object,
     "array of strings": list,
     "array of integers": list,
+    "array of objects": list,
 }
 _BATCHES, _EXT = (str(fixture(name)) for name in ("batchcq-5.3.3", "ext-5.3.3"))
 _DELAYED, _PLAIN = (str(fixture(name)) for name in ("delay-5.3.3", "plain-5.3.3"))
@@ -50,6 +51,8 @@ def documented() -> dict[str, dict[str, tuple[type, ...]]]:
         (("dump", _EXPIRED), "message unit"),
         (("dump", "--layout"), "field"),
         (("query", _PLAIN, "-t", "TopicTest", "-k", "hot"), "message"),
+        (("query", _PLAIN, _EXPIRED, "-t", "TopicTest", "-k", "hot"), "copy"),
+        (("offsets", _DELAYED, "--delayed"), "delayed"),
         (("decode-id", "C0A80114E24018B4AAC24AF57400002A"), "id"),
         (("offsets", _PLAIN), "offset"),
         (("topics", _PLAIN), "topic"),
