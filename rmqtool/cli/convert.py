@@ -18,10 +18,8 @@ if TYPE_CHECKING:
     from rmqtool.errors import ExitStatus
 
 _EXAMPLES = """\
-# a plain store of a DLedger store
-rmqtool convert $STORE --to plain --out plain
-# does it hold what the other does
-rmqtool verify plain
+# a plain store of a DLedger store, and whether it is in order
+rmqtool convert $STORE --to plain --out plain && rmqtool verify plain
 """
 
 

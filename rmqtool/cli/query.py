@@ -47,7 +47,7 @@ rmqtool query $STORE --offset 334
 # five messages from a queue offset on
 rmqtool query $STORE -t TopicTest --queue 0 --queue-offset 3 -m 5
 # which of several copies has it, and are they the same
-rmqtool query $STORE REPLICA -t TopicTest -k order-1
+rmqtool query $STORE $OTHER -t TopicTest -k order-1
 # has a group consumed it
 rmqtool query $STORE -k order-1 --consumed-by billing
 # messages by time, without trusting the index

@@ -219,7 +219,7 @@ _LINES = (
 def info_objects(summary: StoreSummary, status: ExitStatus) -> Iterator[dict[str, Any]]:
     """Yield the same as objects of one line each, distinguished by ``type``."""
     document = document_of(summary, status)
-    names = ("schema", "path", "kind", "abort", "abortProcess", "lockHolder", "before")
+    names = ("schema", "path", "kind", "abort", "abortProcess", "lockHolder", "before", "retention")
     yield {"type": "store"} | {name: document[name] for name in names}
     for name, setting in document["settings"].items():
         yield {"type": "setting", "name": name} | setting

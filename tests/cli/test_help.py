@@ -13,6 +13,7 @@ import pytest
 
 import rmqtool
 from rmqtool.cli.group import COMMANDS, ROOT, Command, SectionOption
+from tests.broker.stores import LEDGERS
 from tests.cli.conftest import STORES
 from tests.cli.shells import environment, program
 from tests.house.readme import here
@@ -65,6 +66,8 @@ def test_example_runs(name: str, example: str, tmp_path: Path) -> None:
     stores = {"STORE": str(STORES / "plain-5.3.3"), "OTHER": str(STORES / "plain-4.9.8")}
     if name == "repair":
         stores["STORE"] = str(_to_be_repaired(tmp_path, cut="--config" in example, done="--undo" in example))
+    if name == "convert":
+        stores["STORE"] = str(LEDGERS / "dledger-5.3.3")
     if name == "salvage":
         stores["OTHER"] = str(shutil.copytree(stores["STORE"], tmp_path / "replica"))
     done = subprocess.run(

@@ -59,8 +59,19 @@ def whole_result(url: str) -> dict[str, bytes]:
     return found
 
 
-_OF_THE_PLACE = {"seconds", "run", "made", "modified", "next", "then", "first", "outcomes", "remedy"}
-"""What the clock says, and what to do: only a store on a disk is repaired."""
+_OF_THE_PLACE = {
+    "seconds",
+    "run",
+    "made",
+    "modified",
+    "next",
+    "then",
+    "first",
+    "outcomes",
+    "remedy",
+    "retention",
+}
+"""What the clock says, times of files, and what to do: only a store on a disk is repaired."""
 
 
 def _plain(value: object) -> object:
