@@ -107,12 +107,12 @@ def test_compiling_is_said_in_one_sentence_where_no_bar_is(
         console.compiling(ready, 100, under_way=True)
     console.compiling(100, 100, under_way=False)
     console.close()
-    assert stream.getvalue() == "compiling once, about 30 s; the next runs need none of it\n"
+    assert stream.getvalue() == "compiling once, about 10 s; the next runs need none of it\n"
 
 
 def test_how_long_compiling_takes_is_known_better_after_some_kernels() -> None:
     assert expected_s(0, 0, 0.0) == 5
-    assert expected_s(2, 98, 20.0) == 45
+    assert expected_s(2, 98, 20.0) == 30
     assert expected_s(10, 90, 10.0) == 100
 
 
