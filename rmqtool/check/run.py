@@ -5,6 +5,7 @@ The content of files, from level 1 on, is checked in ``stages``.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rmqtool.check import MAX_LEVEL, Examined, VerifyInterruptedError, VerifyReport, VerifyRequest, VerifyRun
@@ -16,7 +17,7 @@ from rmqtool.findings import (
     FindingLog,
     codes,
 )
-from rmqtool.retention.deletion import HOUR_MS, Deletions, is_known, now_ms, retention_words
+from rmqtool.retention.deletion import HOUR_MS, next_deletions
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.layouts import Deed
@@ -82,7 +83,8 @@ def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
         with run.stage("layout"):
             run.findings.extend(layout_findings(request.store, timer_findings(request.store)))
             run.findings.extend(config_findings(request.store))
-            run.note(retention=_deletions_of_a_day(request.store))
+            with suppress(DeniedError):  # the checks say so
+                run.note(retention=next_deletions(request.store, _DAY_MS))
         if request.level > 0:
             for setting in request.store.settings.defaulted_sizes():
                 progress.warn(setting.assumption)
@@ -94,16 +96,6 @@ def check(request: VerifyRequest, progress: Progress) -> VerifyRun:
         run.note(interrupted=run.report.interrupted or _BETWEEN)
         raise VerifyInterruptedError(run.report) from None
     return run
-
-
-def _deletions_of_a_day(store: Store) -> str | None:
-    if store.kind is not PathKind.STORE or not is_known(store):
-        return None
-    try:
-        deletions = Deletions(store, now_ms())
-        return retention_words(deletions) if deletions.are_due_within(_DAY_MS) else None
-    except DeniedError:  # the checks say so
-        return None
 
 
 def _lock_findings(request: VerifyRequest) -> Iterator[Finding]:

@@ -204,7 +204,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             findings.extend(check_expiry(store, of_queues(store, log.last_store_timestamp_ms)))
     retention = None
     with denied.noted():
-        retention = next_deletions(store) if store.kind is PathKind.STORE else None
+        retention = next_deletions(store)
     return StoreSummary(
         path=str(store.place.path),
         kind=store.kind.value,

@@ -25,7 +25,7 @@ from rmqtool.derived.queues import FileEnd, queues_of
 from rmqtool.findings import counted
 from rmqtool.javacompat import parse_int
 from rmqtool.scan.record_walk import LogExtent
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layouts import Deed
 from rmqtool.topics import LMQ_PREFIX
 
@@ -278,9 +278,16 @@ def is_known(store: Store) -> bool:
     return is_local and len(store.commitlog) > 0 and store.can(Deed.PREDICT) and not store.unread
 
 
-def next_deletions(store: Store) -> str | None:
-    """Return the next deletions of a broker that works on a store from now on; None if not known."""
-    return retention_words(Deletions(store, now_ms())) if is_known(store) else None
+def next_deletions(store: Store, within_ms: int | None = None) -> str | None:
+    """Return the next deletions of a broker that works on a whole store from now on; None if not known.
+
+    With ``within_ms`` also None if nothing goes within that time.
+    """
+    if store.kind is not PathKind.STORE or not is_known(store):
+        return None
+    deletions = Deletions(store, now_ms())
+    is_soon = within_ms is None or deletions.are_due_within(within_ms)
+    return retention_words(deletions) if is_soon else None
 
 
 def now_ms() -> int:
