@@ -127,6 +127,16 @@ def test_an_address_that_leads_to_no_message_stays(root: Path) -> None:
     assert (report.addresses["unknown"], report.files[0].first_entry, report.start) == (2, 700, FILE_SIZE * 2)
 
 
+@pytest.mark.parametrize("number", ["9" * 30, "-7", "0", "none"])
+def test_a_property_that_names_no_address_stays(root: Path, number: str) -> None:
+    """What it holds is anybody's: also a number of more than 64 bits."""
+    log = LedgerBuilder(FILE_SIZE)
+    log.add(properties=named("U0", TRANS_OFFSET=number))
+    log.write(root)
+    convert(root)
+    assert messages_in(root.parent / "plain")["U0"].properties["TRANS_OFFSET"] == number
+
+
 def test_a_checksum_over_the_record_holds_if_it_did(root: Path) -> None:
     log = LedgerBuilder(FILE_SIZE)
     for number in range(3):

@@ -106,14 +106,17 @@ class Addresses:
             return None
         return pos - segment.framing.lead * (entry.index - self.first_entries[segment.start])
 
+    def placed(self, address: int, kind: str, counts: Counter[str], times: int = 1) -> int:
+        """Return an address as it is in the plain log; one that is unknown, and 0, stays."""
+        place = self.moved(address) if address > 0 else address
+        counts[UNKNOWN if place is None else kind] += times * (address > 0)
+        return address if place is None else place
+
     def map(self, addresses: Int64s, kind: str, counts: Counter[str]) -> Int64s:
-        """Return addresses as they are in the plain log, ``(n,)``; those that are unknown, and 0, stay."""
-        several, number = np.unique(addresses, return_inverse=True)
-        moved = [self.moved(address) if address > 0 else address for address in several.tolist()]
-        is_known = np.array([place is not None for place in moved], bool)[number]
-        counts[kind] += int((is_known & (addresses > 0)).sum())
-        counts[UNKNOWN] += int((~is_known).sum())
-        places = [at if place is None else place for at, place in zip(several.tolist(), moved, strict=True)]
+        """Return addresses as they are in the plain log, ``(n,)``; each is looked up once."""
+        several, number, times = np.unique(addresses, return_inverse=True, return_counts=True)
+        pairs = zip(several.tolist(), times.tolist(), strict=True)
+        places = [self.placed(address, kind, counts, count) for address, count in pairs]
         return np.array(places, np.int64)[number]
 
 
@@ -350,7 +353,7 @@ def _mapped(value: bytes, addresses: Addresses, kind: str, counts: Counter[str])
         record = record_at(addresses.log, place)
         if record is None or record.head.store_host != host:
             return value  # a unique id, which names no address, has as many digits
-    moved = int(addresses.map(np.array([place], np.int64), kind, counts)[0])
+    moved = addresses.placed(place, kind, counts)  # a number of any length
     return value[:-_ID_DIGITS] + b"%016X" % moved if kind is MESSAGE_IDS else b"%0*d" % (len(value), moved)
 
 
