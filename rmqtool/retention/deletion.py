@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 HOUR_MS = 3_600_000
 _DAY_HOURS = 24
 _SEARCHED_HOURS = 50  # more than a day with any change of the clock
+_FIRST_MS, _LAST_MS = 0, 253_402_300_800_000 - 2 * _SEARCHED_HOURS * HOUR_MS
+"""Times that a calendar has in every zone; a broker that keeps files for ever has settings beyond."""
 _NS_PER_MS = 1_000_000
 _HEAD_BYTES = 8
 _LIMITS = (10, 95)
@@ -102,6 +104,8 @@ class Rules:
 
     def next_hour(self, moment_ms: int) -> int | None:
         """Return the first moment from one on in an hour of ``deleteWhen``; None if there is none."""
+        if moment_ms > _LAST_MS:
+            return None
         local = self._local(moment_ms)
         start = moment_ms - (local.minute * 60 + local.second) * 1000 - local.microsecond // 1000
         for number in range(_SEARCHED_HOURS):
@@ -119,7 +123,8 @@ class Rules:
         return is_open, is_forced and self._forces
 
     def _local(self, moment_ms: int) -> datetime:
-        return (datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=moment_ms)).astimezone(self._zone)
+        moment = timedelta(milliseconds=min(max(moment_ms, _FIRST_MS), _LAST_MS))
+        return (datetime.fromtimestamp(0, UTC) + moment).astimezone(self._zone)
 
 
 def _java_split(text: str) -> list[str]:

@@ -208,3 +208,16 @@ def test_a_file_allocated_ahead_protects_none_but_the_one_with_the_end(
         "the last file is never deleted",
         "empty, removed at a start",
     ]
+
+
+@pytest.mark.parametrize("hours", [99_999_999, 2_147_483_647])
+def test_files_that_are_kept_for_ever_are_never_due(
+    run: Runner, aged: Callable[..., Path], hours: int
+) -> None:
+    """No calendar has the time at which they would be; `info` and `verify` say so, too."""
+    root, kept = aged(240), ("-p", f"fileReservedTime={hours}")
+    ran = run("retention", root, *kept, "--format", "json")
+    assert {(file["deleted"], file["due"]) for file in ran.document["files"]} == {(False, None)}
+    assert ran.document["next"] == f"by age nothing is deleted (fileReservedTime={hours} h, deleteWhen=04)"
+    assert run("verify", root, *kept).status == run("info", root, *kept).status == 0
+    assert run("retention", root, "--at", "9999-12-31T23:59").status == 0
