@@ -19,7 +19,7 @@ _PIECE = re.compile(r"\{(?P<same>=?)(?P<name>\w+|\*)\}|(?P<blanks>\s+)|(?P<text>
 _WORDS = frozenset({"before", "file", "group", "magic", "queue", "topic"})
 _NO_WORDS = re.compile(r"\{[^}]*\}|\[bug\]|0x\w*|[^a-z]+")
 _SHORTEST_PART, _SHORTEST_RUN, _MOST = 12, 3, 0.6
-_NUMBER, _WORD, _ANYTHING = r"-?\d+(?:\.\d+)?", r"\S+", ".+?"
+_NUMBER, _WORD, _ANYTHING = r"-?\d{1,19}(?:\.\d{1,19})?(?!\d)", r"\S+", ".+?"
 
 
 class Concern(StrEnum):

@@ -200,3 +200,19 @@ def test_a_part_of_a_line_shows_all_that_it_may_be_of(run: Runner, part: str, ki
     """Who reports a line quotes it without its numbers."""
     ran = run("explain", part, "--format", "ndjson")
     assert (ran.status, [row["name"] for row in ran.objects]) == (0, kinds)
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        ("CRC check failed. bodyCRC={0}, currentCRC=1", "body-crc"),
+        ("physic disk maybe full soon {0}.5", "disk-full"),
+        ("dispatch message to consume queue error, COMMITLOG OFFSET: {0}", "dispatch-skips"),
+    ],
+)
+def test_a_number_that_no_broker_writes_is_none(run: Runner, line: str, kind: str, digits: int) -> None:
+    """One of more digits than Java's long has; the words say what the line is."""
+    ran = run("explain", line.format("9" * digits), STORES / "plain-5.3.3", "--format", "ndjson")
+    assert ran.status == 0
+    assert [(row["name"], row["numbers"]) for row in ran.objects if row["type"] == "line"] == [(kind, [])]
