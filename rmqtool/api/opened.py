@@ -10,7 +10,7 @@ from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.options import names_of
 from rmqtool.store import PathKind, Setting
 from rmqtool.store import Store as StoreFiles
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.store.kinds import ONLY_SHOWN, UNIT_QUEUE_KINDS
 from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
@@ -194,9 +194,6 @@ class OpenedStore:
         Raises:
             EnvironmentFailureError: There is nothing else.
         """
-        if self.kind == PathKind.CONFIG:
-            raise EnvironmentFailureError(
-                f"{self.location}: holds settings of the broker; name the store root here, or use dump to "
-                "show them"
-            )
+        if self.kind in ONLY_SHOWN:
+            raise EnvironmentFailureError(f"{self.location}: {ONLY_SHOWN[self.kind]}")
         return self.files

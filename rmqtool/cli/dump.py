@@ -52,7 +52,7 @@ rmqtool dump --layout --type index
 
 @command("dump", "text json ndjson csv replay", _EXAMPLES, first=_FIRST)
 @click.argument("paths", nargs=-1, type=A_STORE, metavar="PATH...")
-@type_option("config")
+@type_option("entry-index", "config")
 @request_options(DumpRequest)
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="At most N rows; damage is extra.")
 @body_option

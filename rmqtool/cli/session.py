@@ -40,8 +40,8 @@ from rmqtool.report.output import (
     to_json,
 )
 from rmqtool.rows.bodies import BodyMode
-from rmqtool.store import PathKind
 from rmqtool.store.geometry import zone_of_name
+from rmqtool.store.kinds import ONLY_SHOWN
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.root import links_out
 from rmqtool.times import is_explicit, parse_time, time_text
@@ -223,10 +223,8 @@ class Session:
         """
         part = kind if kind is None or narrows_root else kind_of_part(path, kind)
         store = open_store(path, type=part, **self.common.opening)
-        if store.kind == PathKind.CONFIG and not takes_config:
-            raise EnvironmentFailureError(
-                f"{path}: holds settings of the broker; name the store root here, or use dump to show them"
-            )
+        if store.kind in ONLY_SHOWN and not takes_config:
+            raise EnvironmentFailureError(f"{path}: {ONLY_SHOWN[store.kind]}")
         self.note_opened(store, reads_queues=reads_queues)
         return store
 

@@ -12,6 +12,7 @@ from rmqtool import rows
 from rmqtool.findings import counted
 from rmqtool.formats import message
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
+from rmqtool.formats.entry import ENTRY_END_MAGIC, ENTRY_MAGIC
 from rmqtool.javacompat import masked_crc32
 from rmqtool.report.output import body_text
 from rmqtool.report.terminal import (
@@ -131,6 +132,7 @@ class RowText:
             "chain": self._chain,
             "item": self._item,
             "checkpoint": self._checkpoint,
+            "entry-unit": lambda row: f"{row.index:>12}  pos {row.pos:<12}  {row.size:>7} B  term {row.term}",
             "config-entry": _config_entry,
             "bytes": self._hex.text,
             "field": self._layout_field,
@@ -371,7 +373,13 @@ _BITS = {
     0x80: "inner batch",
 }
 """Of a body, by ``--body``; the other modes show all of it."""
-_MAGICS = {message.MAGIC_V1: "V1", message.MAGIC_V2: "V2", message.BLANK_MAGIC: "BLANK"}
+_MAGICS = {
+    message.MAGIC_V1: "V1",
+    message.MAGIC_V2: "V2",
+    message.BLANK_MAGIC: "BLANK",
+    ENTRY_MAGIC: "entry of DLedger",
+    ENTRY_END_MAGIC: "end of a file of entries",
+}
 
 
 def sys_flag_text(flag: int) -> str:

@@ -134,8 +134,25 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryUnit:
+    """A unit of the index of DLedger's entries; ``pos`` is the address of the entry, not of its message."""
+
+    type: ClassVar = "entry-unit"
+    file: str
+    position: int
+    magic: int
+    pos: int
+    size: int
+    index: int
+    term: int
+
+
+@dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One member of a table in a JSON file of the broker; no table for a member of the document itself."""
+    """One member of a table in a JSON file of the broker; no table for a member of the document itself.
+
+    Of the Java properties of a member of DLedger, each is one.
+    """
 
     type: ClassVar = "config-entry"
     file: str
@@ -217,6 +234,7 @@ OtherRow = (
     | Chain
     | Item
     | Checkpoint
+    | EntryUnit
     | ConfigEntry
     | FieldBytes
     | LayoutField

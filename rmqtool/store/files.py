@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
 from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, is_rocksdb, rocksdb_files
-from rmqtool.store.ledger import framing_in
+from rmqtool.store.ledger import PROGRESS, framing_in, is_member
 from rmqtool.store.names import (
     Listing,
     digits_of,
@@ -135,17 +135,21 @@ class StoreFiles:
 
     @property
     def config_files(self) -> list[tuple[StoreFile, StoreFile | None]]:
-        """The broker's JSON files by name, each with its ``.bak`` if both are shown."""
+        """The broker's JSON files and a member's progress, each with its ``.bak`` if both are shown."""
         root = self.roots.get(PathKind.CONFIG)
         if root is None or root.is_file:
             return [] if root is None else [(store_file(root.paths[0], self.base), None)]
-        listed = {path.name: path for path in root.paths[0].matching("*.json*") if path.is_regular()}
-        names = dict.fromkeys(name.removesuffix(BACKUP) for name in listed if is_config_name(name))
         pairs = []
-        for name in names:
-            paths = [listed[file_name] for file_name in (name, name + BACKUP) if file_name in listed]
-            files = [store_file(path, self.base) for path in paths]
-            pairs.append((files[0], files[1] if len(files) > 1 else None))
+        for directory in root.paths:
+            of_member = is_member(directory)
+            wanted = PROGRESS.__contains__ if of_member else is_config_name
+            places = directory.matching("*" if of_member else "*.json*")
+            listed = {path.name: path for path in places if path.is_regular()}
+            for name in dict.fromkeys(name.removesuffix(BACKUP) for name in listed):
+                paths = [listed[file_name] for file_name in (name, name + BACKUP) if file_name in listed]
+                if wanted(name):
+                    files = [store_file(path, self.base) for path in paths]
+                    pairs.append((files[0], files[1] if len(files) > 1 else None))
         return pairs
 
     def topics(self, kind: PathKind = PathKind.CONSUMEQUEUE) -> list[str]:

@@ -27,11 +27,12 @@ from rmqtool.formats.consumequeue import (
     UNITS,
     UnitFields,
 )
+from rmqtool.formats.entry import ENTRIES, ENTRY_MAGIC, ENTRY_UNITS
 from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.index import HEADERS, SLOT_SIZE
 from rmqtool.formats.message import RECORD_MAGICS
 from rmqtool.io import FileKind, Location, ReadOnlyFile
-from rmqtool.store.ledger import DATA, MEMBERS, is_data, is_member
+from rmqtool.store.ledger import DATA, ENTRY_INDEX, MEMBERS, PROGRESS, is_data, is_member
 from rmqtool.store.names import INDEX_NAME_DIGITS, digits_of
 from rmqtool.store.segments import NAME_DIGITS
 
@@ -56,6 +57,7 @@ class PathKind(StrEnum):
     BATCHCONSUMEQUEUE = "batchconsumequeue"
     INDEX = "index"
     CHECKPOINT = "checkpoint"
+    ENTRY_INDEX = "entry-index"
     CONFIG = "config"
 
 
@@ -148,6 +150,15 @@ def _is_ext_unit(head: bytes, _size_bytes: int) -> bool:
     return unit.size == EXT_HEADS.size + unit.bit_map_size and _is_time(unit.store_timestamp_ms)
 
 
+def _is_entry_unit(head: bytes, size_bytes: int) -> bool:
+    units = ENTRY_UNITS.decode(head), ENTRY_UNITS.decode(head, ENTRY_UNITS.size)
+    if units[0] is None or size_bytes % ENTRY_UNITS.size:
+        return False
+    first, second = units[0], units[1] or units[0]
+    follows = second.index == first.index + 1 or not any(second) or units[1] is None
+    return first.magic == ENTRY_MAGIC and first.size > ENTRIES.size and first.pos >= 0 and follows
+
+
 KINDS: dict[PathKind, StoreFileKind] = {
     kind.kind: kind
     for kind in (
@@ -171,7 +182,7 @@ KINDS: dict[PathKind, StoreFileKind] = {
             schemas={"unit": consumequeue.UNIT},
             units=UNITS,
             recognises=_is_unit,
-            rank=5,
+            rank=6,
         ),
         StoreFileKind(
             PathKind.CONSUMEQUEUE_EXT,
@@ -179,7 +190,7 @@ KINDS: dict[PathKind, StoreFileKind] = {
             is_queue=True,
             schemas={"ext-unit": consumequeue.EXT_UNIT},
             recognises=_is_ext_unit,
-            rank=6,
+            rank=7,
         ),
         StoreFileKind(
             PathKind.BATCHCONSUMEQUEUE,
@@ -188,7 +199,7 @@ KINDS: dict[PathKind, StoreFileKind] = {
             schemas={"batch-unit": consumequeue.BATCH_UNIT},
             units=BATCH_UNITS,
             recognises=_is_batch_unit,
-            rank=4,
+            rank=5,
         ),
         StoreFileKind(
             PathKind.INDEX,
@@ -203,6 +214,13 @@ KINDS: dict[PathKind, StoreFileKind] = {
             recognises=_is_checkpoint,
             rank=2,
         ),
+        StoreFileKind(
+            PathKind.ENTRY_INDEX,
+            schemas={"entry-unit": entry.ENTRY_UNIT},
+            units=ENTRY_UNITS,
+            recognises=_is_entry_unit,
+            rank=4,
+        ),
         StoreFileKind(PathKind.CONFIG),
     )
 }
@@ -211,6 +229,15 @@ QUEUE_KINDS = tuple(kind.kind for kind in KINDS.values() if kind.is_queue)
 
 UNIT_QUEUE_KINDS = tuple(kind for kind in QUEUE_KINDS if KINDS[kind].units is not None)
 """Queues that number messages; an ext queue only adds to a consume queue's units."""
+
+ONLY_SHOWN: dict[str, str] = {
+    kind: f"holds {what}; name the store root here, or use dump to show them"
+    for kind, what in (
+        (PathKind.CONFIG, "settings of the broker"),
+        (PathKind.ENTRY_INDEX, "units of DLedger's entries"),
+    )
+}
+"""Kinds of which a PATH is dumped, and nothing else is done with it."""
 
 DIRECTORY_NAMES: dict[PathKind, str] = {
     kind.kind: kind.directory for kind in KINDS.values() if kind.directory is not None
@@ -273,10 +300,7 @@ def looks_like_store(path: Location) -> bool:
 def _place_of_file(path: Location, kind: PathKind | None) -> Place:
     if kind is PathKind.STORE:
         raise UsageError(f"{path}: is a file, not a store root")
-    placed = _kind_from_ancestors(path)
-    for member in (path.parent, path.parent.parent):
-        if placed is None and kind is None and is_member(member):
-            raise _only_entries(path, member / DATA)
+    placed = _kind_in_member(path) or _kind_from_ancestors(path)
     if placed is None:
         with path.reader() as file:
             detected = kind_of_bytes(file)
@@ -290,16 +314,9 @@ def _place_of_file(path: Location, kind: PathKind | None) -> Place:
     return Place(path, placed[0], True, placed[1])
 
 
-def _only_entries(path: Location, entries: Location) -> EnvironmentFailureError:
-    """Return the failure to show what DLedger has beside its entries."""
-    return EnvironmentFailureError(
-        f"{path}: of a DLedger log, only its entries are shown: give {entries}, or the store root"
-    )
-
-
 def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | None:
     parent = path.parent
-    if path.name == "checkpoint" and not is_member(parent):
+    if path.name == "checkpoint":
         return PathKind.CHECKPOINT, parent
     if is_config_name(path.name):
         return PathKind.CONFIG, _root_of_config(parent)
@@ -313,6 +330,15 @@ def _kind_from_ancestors(path: Location) -> tuple[PathKind, Location | None] | N
     return (kind, parent.parent.parent.parent) if kind in QUEUE_KINDS and parent.name.isdecimal() else None
 
 
+def _kind_in_member(path: Location) -> tuple[PathKind, Location] | None:
+    """Return what a file beside the entries of a member of DLedger is, and the store root."""
+    member = path.parent
+    if path.name.removesuffix(BACKUP) in PROGRESS and is_member(member):
+        return PathKind.CONFIG, member.parent
+    is_of_units = member.name == ENTRY_INDEX and digits_of(path.name, NAME_DIGITS) is not None
+    return (PathKind.ENTRY_INDEX, member.parent.parent) if is_of_units and is_member(member.parent) else None
+
+
 def _root_of_config(directory: Location) -> Location | None:
     is_inside = directory.name == CONFIG_DIRECTORY and looks_like_store(directory.parent)
     return directory.parent if is_inside else None
@@ -324,9 +350,12 @@ def _place_of_directory(path: Location, kind: PathKind | None) -> Place:
         return Place(path, PathKind.CONFIG, False, _root_of_config(path))
     if kind is PathKind.CHECKPOINT:
         raise UsageError(f"{path}: is a directory, a checkpoint is a file")
-    for member in (path, path.parent):
-        if kind is None and is_member(member) and not is_data(path):
-            raise _only_entries(path, member / DATA)
+    if kind in {None, PathKind.ENTRY_INDEX} and path.name == ENTRY_INDEX and is_member(path.parent):
+        return Place(path, PathKind.ENTRY_INDEX, False, path.parent.parent)
+    if kind is None and is_member(path):
+        raise EnvironmentFailureError(
+            f"{path}: is a member of a DLedger group: give {DATA}/ or another part in it, or the store root"
+        )
     if kind is PathKind.STORE or (kind is None and looks_like_store(path)):
         return Place(path, PathKind.STORE, False, path)
     if is_data(path) and kind in {None, PathKind.COMMITLOG}:

@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
 
 MEMBERS = "dledger-*"
-DATA = "data"
+DATA, ENTRY_INDEX = "data", "index"
+PROGRESS = {"currterm": "currTerm", "checkpoint": "committedIndex"}
+"""Files of Java properties of a member, and the number that each is for."""
 _FILES = 20 * "[0-9]"
 _PROPERTIES_BYTES = 4096
 
@@ -60,9 +62,9 @@ def data_of(root: Location, log: Iterable[Location], *, enabled: object, member:
 
 def unit_files(member: Location) -> dict[int, StoreFile]:
     """Return the files of a member's index of entries, by the position of their first byte in it."""
-    files = ((path, path.status()) for path in member.matching(f"index/{_FILES}"))
+    files = ((path, path.status()) for path in member.matching(f"{ENTRY_INDEX}/{_FILES}"))
     return {
-        int(path.name): StoreFile(path, f"{member.name}/index/{path.name}", status.size_bytes)
+        int(path.name): StoreFile(path, f"{member.name}/{ENTRY_INDEX}/{path.name}", status.size_bytes)
         for path, status in sorted(files, key=lambda file: file[0].name)
         if status is not None and status.kind is FileKind.FILE
     }
@@ -88,9 +90,7 @@ class MemberProgress(NamedTuple):
 
 def progress_of(member: Location) -> MemberProgress:
     """Return the progress of a member."""
-    return MemberProgress(
-        _property(member / "currterm", "currTerm"), _property(member / "checkpoint", "committedIndex")
-    )
+    return MemberProgress(*(_property(member / file, name) for file, name in PROGRESS.items()))
 
 
 def _property(path: Location, name: str) -> int | None:

@@ -21,7 +21,7 @@ from rmqtool.store.kinds import (
     find_place,
 )
 from rmqtool.store.layouts import DATABASES_OF_QUEUES, Deed
-from rmqtool.store.ledger import data_of
+from rmqtool.store.ledger import ENTRY_INDEX, data_of
 from rmqtool.store.names import Listing, list_directories
 from rmqtool.store.places import Feature, features_of, split_log
 from rmqtool.store.segments import FileQueue, label_of
@@ -304,6 +304,9 @@ def _roots_in(root: Location, given: Mapping[str, Setting]) -> dict[PathKind, Ro
     roots[PathKind.COMMITLOG] = Root(log if entries is None else (*log, entries))
     roots[PathKind.CHECKPOINT] = Root((root / "checkpoint",))
     roots[PathKind.CONFIG] = Root((root / CONFIG_DIRECTORY,))
+    if entries is not None:
+        roots[PathKind.ENTRY_INDEX] = Root((entries.parent / ENTRY_INDEX,), depth=0)
+        roots[PathKind.CONFIG] = Root((root / CONFIG_DIRECTORY, entries.parent))
     return roots
 
 

@@ -217,6 +217,7 @@ def test_layout_has_all_fields_of_all_formats(run: Callable[..., Run]) -> None:
         index.SLOT,
         index.ITEM,
         checkpoint.CHECKPOINT,
+        entry.ENTRY_UNIT,
     ]
     fields = [field for schema in schemas for field in layout(schema, sysFlag=0)]
     found = run("dump", "--layout", "--format", "ndjson").objects

@@ -134,10 +134,75 @@ def test_entries_that_do_not_follow_the_older_files_are_not_read(root: Path) -> 
     assert not open_store(root).can(Deed.READ_LOG)
 
 
-@pytest.mark.parametrize("place", ["", "index", "checkpoint", "currterm"])
-def test_the_rest_of_a_member_is_refused_in_a_sentence(place: str) -> None:
-    with pytest.raises(EnvironmentFailureError, match=r"only its entries are shown: give .*/dledger-n0/data"):
-        open_store(CONVERTED / "dledger-n0" / place)
+def test_a_member_as_a_whole_is_refused_in_a_sentence(run: Callable[..., Run]) -> None:
+    with pytest.raises(EnvironmentFailureError, match="is a member of a DLedger group: give data/ or"):
+        open_store(CONVERTED / "dledger-n0")
+    for place in ("index", "checkpoint", "currterm"):
+        refused = run("verify", CONVERTED / "dledger-n0" / place)
+        assert (refused.status, refused.out) == (3, "")
+        assert "use dump to show them" in refused.err
+
+
+@STORES
+def test_units_of_entries_are_shown(store: FixtureStore, run: Callable[..., Run]) -> None:
+    index = store.root / "dledger-n0" / "index"
+    units = run("dump", index, "--format", "ndjson").objects
+    log, number = open_store(store.root).log, 0
+    for message in rmqtool.open(store.root).messages():
+        segment = log.segment_at(message.physical_offset)
+        if segment is not None and segment.framing is DLEDGER:
+            shown, pos = units[number], message.physical_offset - ENTRIES.size
+            assert (shown["index"], shown["pos"], shown["position"]) == (number, pos, number * 32)
+            assert (shown["type"], shown["size"]) == ("entry-unit", ENTRIES.size + message.total_size)
+            number += 1
+    assert len(units) == number
+    assert run("dump", store.root, "--rows", "entry-unit", "--format", "ndjson").objects == units
+    fields = run("dump", next(index.iterdir()), "--limit", "1", "--hex", "--format", "ndjson").objects[1:]
+    assert [field["name"] for field in fields] == ["magic", "pos", "size", "index", "term"]
+    assert sum(field["size"] for field in fields) == ENTRY_UNITS.size
+
+
+def test_damaged_units_are_shown_as_damage(root: Path, run: Callable[..., Run]) -> None:
+    (file,) = (root / "dledger-n0" / "index").iterdir()
+    data = bytearray(file.read_bytes())
+    data[64:96], data[128:160] = bytes(32), b"\xff" * 32
+    file.write_bytes(bytes(data[:-5]))
+    shown = run("dump", file, "--format", "ndjson")
+    damage = [row for row in shown.objects if row["type"] == "damage"]
+    assert [(row["code"], row["position"]) for row in damage] == [
+        *(("DL-UNIT", 64), ("DL-UNIT", 128)),
+        ("DL-UNIT", len(data) - 32),
+    ]
+    assert shown.status == 0  # a start makes all units again
+    copy = root.parent / "copied"
+    copy.write_bytes(data)
+    assert run("dump", copy, "--limit", "1", "--format", "ndjson").objects[0]["type"] == "entry-unit"
+    file.rename(file.with_name("00000000000000000032"))
+    assert "DL-UNIT" in run("dump", file.parent, "--limit", "1").out
+    assert run("dump", file.with_name("00000000000000000032"), "--rows", "unit").status == 2
+
+
+def test_progress_of_a_member_is_shown_as_settings(root: Path, run: Callable[..., Run]) -> None:
+    member = root / "dledger-n0"
+    shown = [run("dump", member / name, "--format", "ndjson").objects for name in ("checkpoint", "currterm")]
+    values = {row["name"]: row["value"] for rows in shown for row in rows}
+    assert values == {"committedIndex": 49, "endIndex": 49, "voteLeader": "n0", "currTerm": 0}
+    rows = run("dump", root, "--rows", "config-entry", "--format", "ndjson").objects
+    assert [row for row in rows if row["file"].startswith("dledger-n0/")] == [*shown[0], *shown[1]]
+    shutil.copy(member / "checkpoint", member / "checkpoint.bak")
+    for text in (
+        b"",
+        b"\xff" * 90,
+        b"committedIndex=\\uzzzz",
+        b"committedIndex=" + b"9" * 5000,
+        b"endIndex=3",
+    ):
+        (member / "checkpoint").write_bytes(text)
+        broken = run("dump", root, "--rows", "config-entry", "--format", "ndjson")
+        files = [row["file"] for row in broken.objects if row.get("code") == "ST-CONFIG"]
+        assert files == ["dledger-n0/checkpoint"]
+        names = [row["name"] for row in broken.objects if row["file"] == "dledger-n0/checkpoint.bak"]
+        assert names == ["committedIndex", "endIndex"]
 
 
 @pytest.mark.parametrize("deed", [Deed.SALVAGE, Deed.PREDICT])

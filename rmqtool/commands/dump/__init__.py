@@ -37,6 +37,7 @@ ROW_TYPES = {
     "chain": PathKind.INDEX,
     "item": PathKind.INDEX,
     "checkpoint": PathKind.CHECKPOINT,
+    "entry-unit": PathKind.ENTRY_INDEX,
     "config-entry": PathKind.CONFIG,
 }
 """The types of rows that can be requested, and the kinds of files that have them."""

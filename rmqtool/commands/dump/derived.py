@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +12,7 @@ from rmqtool import rows
 from rmqtool.derived.ext_files import ExtFile
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.queue_files import CutUnit, QueueFile, ZeroUnits
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FindingCode, Severity, Structure, codes
 from rmqtool.formats.consumequeue import (
     BATCH_UNIT_SIZE,
@@ -22,10 +24,14 @@ from rmqtool.formats.consumequeue import (
     BatchUnitFields,
     UnitFields,
 )
+from rmqtool.formats.entry import ENTRY_UNITS, EntryUnit
 from rmqtool.formats.index import HEADER_SIZE
 from rmqtool.javacompat import tags_hash
 from rmqtool.store import PathKind, QueueFiles, Segment, Store, StoreFile
+from rmqtool.store.broker_conf import parse_java_properties
 from rmqtool.store.broker_json import parse_broker_json, read_config_text
+from rmqtool.store.kinds import BACKUP
+from rmqtool.store.ledger import PROGRESS
 from rmqtool.store.segments import WINDOW_BYTES, Window
 
 if TYPE_CHECKING:
@@ -35,6 +41,9 @@ if TYPE_CHECKING:
     from rmqtool.formats import Decoder
     from rmqtool.progress import Progress
     from rmqtool.store.geometry import Geometry
+
+
+_NUMBER = re.compile("-?[0-9]{1,19}")
 
 
 def dump_config(store: Store) -> Iterator[rows.ConfigEntry | rows.Damage]:
@@ -55,11 +64,21 @@ def _file_rows(file: StoreFile) -> Iterator[rows.ConfigEntry | rows.Damage]:
         if not text.strip():
             yield _bad_config(file, "is empty")
             return
-        document = parse_broker_json(text)
-    except (EnvironmentFailureError, ValueError) as failure:
+        number = PROGRESS.get(file.path.name.removesuffix(BACKUP))
+        document = parse_broker_json(text) if number is None else _progress(text, number)
+    except (EnvironmentFailureError, UsageError, ValueError) as failure:
         yield _bad_config(file, f"cannot be decoded: {failure}")
         return
     yield from _entries(file.label, document)
+
+
+def _progress(text: str, number: str) -> dict[str, str | int]:
+    """Return the properties of a member of DLedger; ValueError without the number that they are for."""
+    properties = parse_java_properties(text.encode("iso-8859-1", "replace"))
+    numbers = {name: int(value) for name, value in properties.items() if _NUMBER.fullmatch(value)}
+    if number not in numbers:
+        raise ValueError(f"no number {number}")
+    return properties | numbers
 
 
 def _entries(label: str, document: object) -> Iterator[rows.ConfigEntry]:
@@ -155,6 +174,15 @@ def dump_queues(store: Store, request: DumpRequest, progress: Progress, kind: Pa
             progress.advance(done)
 
 
+def dump_entry_index(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
+    """Yield the units of DLedger's index of entries; what is wrong with them is of one kind."""
+    for row in dump_queues(store, request, progress, PathKind.ENTRY_INDEX):
+        if isinstance(row, rows.Damage) and row.code is not codes.IO_UNREADABLE:
+            yield replace(row, code=codes.DL_UNIT, structure=Structure.STORE)
+        else:
+            yield row
+
+
 def admits_unit(request: DumpRequest, row: rows.Row) -> bool:
     """Whether the request admits a unit."""
     wanted = request.messages
@@ -228,6 +256,16 @@ def _batch_unit(
     return rows.BatchUnit(segment.label, position, queue.topic, queue.queue_id, *unit[:-1])
 
 
+def _entry_unit(
+    _queue: QueueFiles, segment: Segment, position: int, unit: EntryUnit
+) -> rows.EntryUnit | rows.Damage:
+    if unit.index * ENTRY_UNITS.size != segment.start + position or unit.pos < 0 or unit.size <= 0:
+        place = f"unit at {position} of {segment.label}"
+        sentence = f"{place}: entry {unit.index}, pos {unit.pos}, size {unit.size}"
+        return _damage(segment, position, ENTRY_UNITS.size, codes.DL_UNIT, sentence)
+    return rows.EntryUnit(segment.label, position, *unit)
+
+
 def _dump_ext_units(
     queue: QueueFiles, segment: Segment, window: Window, position: int, _is_last: bool
 ) -> Iterator[rows.Row]:
@@ -252,4 +290,5 @@ UNIT_DUMPS: dict[PathKind, Callable[[QueueFiles, Segment, Window, int, bool], It
         _dump_units, kind=_UnitKind(BATCH_UNITS, codes.BQ_BAD_UNIT, _batch_unit)
     ),
     PathKind.CONSUMEQUEUE_EXT: _dump_ext_units,
+    PathKind.ENTRY_INDEX: partial(_dump_units, kind=_UnitKind(ENTRY_UNITS, codes.DL_UNIT, _entry_unit)),
 }

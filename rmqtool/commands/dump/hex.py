@@ -36,12 +36,14 @@ _SCHEMAS: dict[type[rows.Row], Any] = {
     rows.Slot: index.SLOT,
     rows.Item: index.ITEM,
     rows.Checkpoint: checkpoint.CHECKPOINT,
+    rows.EntryUnit: entry.ENTRY_UNIT,
 }
 _DAMAGED_SCHEMAS = {
     codes.CQ_BAD_UNIT: consumequeue.UNIT,
     codes.BQ_BAD_UNIT: consumequeue.BATCH_UNIT,
     codes.CQ_EXT_UNIT: consumequeue.EXT_UNIT,
     codes.IX_COUNT: index.HEADER,
+    codes.DL_UNIT: entry.ENTRY_UNIT,
 }
 _MAGICS = {"V1": message.MAGIC_V1, "V2": message.MAGIC_V2}
 _REST_BYTES = 256

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool import rows
 from rmqtool.commands.dump import ROW_TYPES, DumpRequest, OnCorrupt
-from rmqtool.commands.dump.derived import dump_config, dump_index_file, dump_queues
+from rmqtool.commands.dump.derived import dump_config, dump_entry_index, dump_index_file, dump_queues
 from rmqtool.commands.dump.hex import HexRows
 from rmqtool.derived.index_files import warn_of_assumed_geometry
 from rmqtool.derived.positions import read_checkpoint
@@ -280,6 +280,7 @@ DUMPS: dict[PathKind, _Dump] = {
     **{kind: partial(dump_queues, kind=kind) for kind in QUEUE_KINDS},
     PathKind.INDEX: _dump_index,
     PathKind.CHECKPOINT: _dump_checkpoint,
+    PathKind.ENTRY_INDEX: dump_entry_index,
     PathKind.CONFIG: lambda store, *_: dump_config(store),
 }
 """Functions that make rows of each kind of file."""
