@@ -9,7 +9,8 @@ from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.entry import ENTRIES
 from rmqtool.formats.framing import DLEDGER
 from rmqtool.formats.message import Outcome
-from rmqtool.store.ledger import progress_of
+from rmqtool.store import PathKind
+from rmqtool.store.ledger import ENTRY_INDEX, progress_of, unit_files
 from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
@@ -45,8 +46,8 @@ def seam_findings(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
         full_at = scan.log_offset if scan.end is Outcome.FILE_END else -1
 
 
-def committed_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
-    """Yield what the member's checkpoint says of the log's end.
+def member_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
+    """Yield that the member has no index of entries, and what its checkpoint says of the log's end.
 
     Args:
         store: whose log was read.
@@ -56,6 +57,11 @@ def committed_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
     if segment is None:
         return
     member, (index, _) = segment.path.parent.parent, last.last
+    if store.kind is PathKind.STORE and not unit_files(member):
+        label = f"{member.name}/{ENTRY_INDEX}"
+        yield Finding(
+            code=codes.DL_UNIT, file=label, message=f"no file of units in {label}/: no entry has one"
+        )
     committed = progress_of(member).committed
     if committed is not None and committed > index:
         yield Finding(
@@ -66,7 +72,8 @@ def committed_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
             message=f"entry {committed} was committed, the log ends with entry {index}",
         )
     if committed is None or committed < index:
-        known = max(-1 if committed is None else committed, _entry_at(store.log, last_dispatched(store)))
+        dispatched = (_entry_at(store.log, place) for place in last_dispatched(store))
+        known = max(-1 if committed is None else committed, *dispatched, -1)
         if known < index:
             left = counted(index - known, "entry", "entries", spec=",")
             message = f"{left} after entry {known}, of which neither checkpoint, queues nor index know"

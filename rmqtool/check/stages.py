@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rmqtool.check import CheckInterruptedError, VerifyRequest, VerifyRun, denied, run_guarded
 from rmqtool.check.delays import DelayBalance
 from rmqtool.check.derived import check_derived
-from rmqtool.check.entries import committed_findings
+from rmqtool.check.entries import member_findings
 from rmqtool.check.lag import check_window
 from rmqtool.check.log import LogCheck, LogResult, check_log
 from rmqtool.check.log_findings import fold_without_sum, tell_contradicted, unlisted_batch_topics
@@ -108,7 +108,7 @@ class ContentCheck:
             left_out = "parts of the log could not be read: nothing was compared with it"
             self._run.note(limits=(*self._run.report.limits, left_out))
         if log is not None and log.last_entries is not None and not self._request.live:
-            self._add(Structure.COMMITLOG, partial(committed_findings, last=log.last_entries))
+            self._add(Structure.COMMITLOG, partial(member_findings, last=log.last_entries))
         return log, is_denied
 
     def _check_whole_store(self, log: LogResult | None, *, is_partial: bool) -> None:

@@ -50,16 +50,16 @@ DELAY_FILE = f"config/{_DELAYS}"
 TIMER = "timer"
 
 
-def last_dispatched(store: StoreFiles) -> int:
-    """Return the greatest physical offset that a queue or the index knows; -1 without any."""
+def last_dispatched(store: StoreFiles) -> Iterator[int]:
+    """Yield the physical offset that each queue and each file of the index knows last."""
     headers = index_headers(store.index_files)
-    last = max((header.end_phy_offset for header in headers if header.index_count > 1), default=-1)
+    yield from (header.end_phy_offset for header in headers if header.index_count > 1)
     for kind in UNIT_QUEUE_KINDS:
         for queue in queues_of(store, kind):
             unit = queue.last_unit()
             queue.close()
-            last = max(last, -1 if unit is None else unit.physical_offset)
-    return last
+            if unit is not None:
+                yield unit.physical_offset
 
 
 class Consumed(NamedTuple):

@@ -181,6 +181,22 @@ def test_what_is_not_known_to_be_committed_is_left_out_unless_asked_for(root: Pa
     assert (report.entries, report.uncommitted) == (50, 0)
 
 
+@pytest.mark.parametrize("place", [1 << 62, 3, -1, FILE_SIZE * 2, 1 << 20])
+def test_a_queue_of_garbage_decides_nothing(root: Path, place: int) -> None:
+    """The log does, and other queues whose units lead to entries."""
+    log = LedgerBuilder(FILE_SIZE)
+    places = [log.add(queueOffset=number, properties=named(f"U{number}")) for number in range(50)]
+    log.write(root, committed=9)
+    for topic, at in (("Bad", place), ("Good", places[29])):
+        unit_file = root / "consumequeue" / topic / "0" / f"{0:020d}"
+        unit_file.parent.mkdir(parents=True)
+        unit_file.write_bytes(struct.pack(">qiq", at, 100, 0).ljust(400, b"\0"))
+    report = convert(root)
+    assert (report.entries, report.uncommitted) == (30, 20)
+    assert rmqtool.open(root.parent / "plain").verify().exit_status() == 0
+    assert ("no entry is" in " ".join(report.not_copied.values())) is (place >= 1 << 20)
+
+
 @pytest.mark.parametrize(
     ("field", "value"),
     [("magic", 3), ("index", 8), ("term", -1), ("pos", 9), ("size", 100), ("body_length", 7)],

@@ -125,11 +125,13 @@ class Committed(NamedTuple):
 
     Attributes:
         entry: index of the last one by the checkpoint; None where that does not say.
-        dispatched: greatest physical offset in a queue or in the index; -1 without any.
+        dispatched: greatest physical offset of an entry that a queue or the index knows; -1 without any.
+        beyond: greatest one that they know and that is after all entries; -1 without any.
     """
 
     entry: int | None
     dispatched: int
+    beyond: int
 
     def taken(self, headers: Rows, rows: Rows) -> int:
         """Return how many entries of a batch are."""

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _COPIED = (CONFIG_DIRECTORY, "compaction", TIMER_WHEEL)
 """Parts that name queue offsets, places in files of their own, and no address in the log."""
+_BEYOND = "queues or index lead there, where no entry is: they are damaged, or the log has lost its end"
 _DAMAGED = "nothing was made; rmqtool verify {store} shows the damage"
 
 
@@ -171,7 +172,10 @@ class _Log(NamedTuple):
         entries = [segment for segment in store.commitlog if segment.framing == DLEDGER]
         older = [segment for segment in store.commitlog if segment.framing != DLEDGER]
         member = entries[0].path.parent.parent
-        committed = Committed(progress_of(member).committed, last_dispatched(store))
+        places = set(last_dispatched(store))
+        known = max((place for place in places if addresses.moved(place) is not None), default=-1)
+        beyond = max((place for place in places if place > known), default=-1)
+        committed = Committed(progress_of(member).committed, known, beyond)
         bound = None if request.include_uncommitted else committed
         tasks = [FileTask(staging, segment, addresses, bound) for segment in entries]
         sizes = [segment.size_bytes for segment in (*older, *entries)]
@@ -187,6 +191,11 @@ class _Log(NamedTuple):
         """Return the files with entries that were taken."""
         return [file for file in self.files if file.entries]
 
+    @property
+    def end(self) -> int:
+        """Return where the last entry ends in the log of entries."""
+        return max(file.read_to for file in self.files)
+
     def check(self, store: Store) -> None:
         """Raise `LogDamagedError` if the entries do not lead up to the committed end."""
         last = max((number for number, file in enumerate(self.files) if file.seen), default=0)
@@ -194,7 +203,7 @@ class _Log(NamedTuple):
             follows = after.first_entry == file.next_entry and file.last_term <= after.last_term
             if not (file.is_full and follows):
                 raise _no_entry(store, file)
-        end, (entry, dispatched) = self.files[last], self.committed
+        end, (entry, dispatched, _) = self.files[last], self.committed
         if (entry is not None and entry >= end.next_entry) or dispatched >= end.read_to:
             raise _no_entry(store, end)
         if not self.taken and end.seen:
@@ -253,7 +262,7 @@ def _keep_queues(
             queue = queue_in(listed)
             unit = queue.last_unit()
             queue.close()
-            is_expired = unit is not None and unit.physical_offset < store.commitlog.start
+            is_expired = unit is not None and 0 <= unit.physical_offset < store.commitlog.start
             if is_expired and (listed.topic, listed.queue_id) not in made:
                 problems, files = copied(root, [root / file.label for file in listed.files], staging)
                 left |= {problem.label: problem.problem or "" for problem in problems}
@@ -275,6 +284,8 @@ def _copy_beside(
                 copy_timer_log(staging, StoreFile(place, label, status.size_bytes), addresses, log.counts)
         except DeniedError as failure:
             yield label, failure.reason
+    if log.committed.beyond >= log.end:
+        yield f"unit at {log.committed.beyond}", _BEYOND
     for made in log.files:
         if made.is_followed and made.seen:
             yield f"{log.member}/{DATA}/{made.file}", "after the last entry are bytes that are none"
