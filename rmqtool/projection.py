@@ -57,6 +57,10 @@ _OTHERWISE = {
         "parts=sorted_parts topics exclude_topics until_timestamp_ms until_offset tagItems=tag_words"
         " generations"
     ),
+    "MessageFilter": (
+        "topic queue_id tag key begin_ms end_ms from_queue_offset backlog_of in_doubt dead_letters contains"
+        " inside_batches"
+    ),
     "RepairReport": (
         "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
     ),

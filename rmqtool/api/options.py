@@ -41,6 +41,10 @@ class MessageOptions(QueueOptions, total=False):
     queue: int | None
     tag: str | None
     key: str | None
+    backlog_of: str | None
+    in_doubt: bool
+    dead_letters: bool
+    contains: str | None
     from_offset: int | None
     to_offset: int | None
 

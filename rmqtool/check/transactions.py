@@ -5,13 +5,17 @@ Half messages below the first one of the log have expired, and with them whateve
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
 from rmqtool.kernels.rows import TRANSACTION_ROW
-from rmqtool.kernels.transactions import Role
+from rmqtool.kernels.transactions import Role, TransactionRows
+from rmqtool.releases import LENIENT
+from rmqtool.scan.gap_walk import GapWalk
+from rmqtool.scan.log_pass import LogPass, ReadJob, SplitRead, plan_splits, read_split, stitch
 from rmqtool.store.segments import FileQueue, finding_at
 from rmqtool.times import utc_text
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC
@@ -20,7 +24,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s, Rows
+    from rmqtool.engine import Engine
+    from rmqtool.kernels.rows import MessageBatch
     from rmqtool.reput.blocks import Block
+    from rmqtool.scan.classify import FoundEdge
+    from rmqtool.scan.log_pass import Split
+    from rmqtool.scan.records import Gap
+    from rmqtool.store.segments import Segment
 
 
 COLUMN = "transactions"
@@ -146,12 +156,7 @@ class TransactionBalance:
 
     def _count_doubtful(self, queue_id: int, halves: Rows, settled: Int64s, committed: Int64s) -> None:
         """Say how many half messages wait for their end, and since when the oldest does."""
-        is_settled = _are_among(halves["target"], np.sort(settled))
-        # Most half messages are settled, so of few keys all copies have to be read.
-        is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
-        copies = halves[is_copy]
-        last = copies[_last_copies(copies, is_settled[is_copy])]
-        doubtful = last[last["target"] >= self._checked.get(queue_id, 0)]
+        doubtful = _doubtful(halves, settled, self._checked.get(queue_id, 0))
         if not len(doubtful):
             return
         oldest = doubtful[0]
@@ -192,6 +197,78 @@ class TransactionBalance:
             queue_offset=int(row["target"]) if is_half else None,
             observed=None if role in {Role.BAD_HALF, Role.BAD_TAG, Role.BAD_BODY} else observed,
         )
+
+
+class _Collector:
+    """Sink of one split: its rows."""
+
+    def __init__(self) -> None:
+        self._rows = TransactionRows()
+
+    def batch(self, batch: MessageBatch) -> None:
+        self._rows.collect(batch)
+
+    def gap(self, gap: Gap) -> None:
+        """Take a gap, which has no rows."""
+
+    def result(self, read: SplitRead) -> _Collected:
+        return _Collected(**vars(read), rows=self._rows.rows)
+
+
+@dataclass(kw_only=True)
+class _Collected(SplitRead):
+    rows: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Collecting(ReadJob[_Collected]):
+    stale_from: int | None
+
+    def walk(self, segment: Segment) -> GapWalk:
+        """Return a walk over a file."""
+        return GapWalk(segment, LENIENT, self.stale_from)
+
+    def sink(self, split: Split, walk: GapWalk) -> _Collector:
+        """Return a sink for a split."""
+        del split, walk
+        return _Collector()
+
+
+def halves_in_doubt(edge: FoundEdge, checked: Mapping[int, int], engine: Engine) -> Int64s:
+    """Return the physical offsets of half messages that neither an op message nor a commit ended, ascending.
+
+    Args:
+        edge: the log.
+        checked: by half queue, the next queue offset that the broker's check reads.
+        engine: reads the log.
+    """
+    segments = edge.segments
+    splits = plan_splits(segments, max(segment.stop for segment in segments))
+    log_pass = LogPass(engine, _Collecting(edge.stale_from), splits, read_split)
+    log_pass.run()
+    pieces = [
+        split.rows
+        for segment, results in log_pass.by_file()
+        for split in stitch(results, segment.start, lambda result, at: log_pass.reread(result.split, at))
+    ]
+    rows = np.concatenate([np.empty(0, TRANSACTION_ROW), *pieces])
+    halves, ops = (_by_queue(rows[rows["role"] == role]) for role in (Role.HALF, Role.OP))
+    places = [
+        _doubtful(of_queue, ops.get(queue_id, rows[:0])["target"], checked.get(queue_id, 0))["log_offset"]
+        for queue_id, of_queue in halves.items()
+    ]
+    ended = rows["target"][rows["role"] == Role.ENDING]
+    return np.setdiff1d(np.concatenate([ended[:0], *places]), ended)
+
+
+def _doubtful(halves: Rows, settled: Int64s, checked: int) -> Rows:
+    """Return the half messages of a queue that no op message settles, and that the check has yet to read."""
+    is_settled = _are_among(halves["target"], np.sort(settled))
+    # Most half messages are settled, so of few keys all copies have to be read.
+    is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
+    copies = halves[is_copy]
+    last = copies[_last_copies(copies, is_settled[is_copy])]
+    return last[last["target"] >= checked]
 
 
 def _by_queue(rows: Rows) -> dict[int, Rows]:

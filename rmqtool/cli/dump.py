@@ -37,6 +37,9 @@ rmqtool dump $STORE/commitlog --topic TopicTest --body text
 rmqtool dump $STORE -t TopicTest --queue 0 --from-queue-offset 3 --limit 5
 # the bytes of the record at a physical offset, field by field
 rmqtool dump $STORE/commitlog --hex --from-offset 334 --limit 1
+# what a group has not consumed, and dead letters to be sent again
+rmqtool dump $STORE --backlog-of readers --limit 3
+rmqtool dump $STORE --dead-letters --format replay -o letters.ndjson
 # the units of one consume queue
 rmqtool dump $STORE/consumequeue/TopicTest/0
 # the index with its slots and chains
@@ -128,13 +131,13 @@ def _filters(options: dict[str, Any]) -> dict[str, Any]:
     """Return the filters that were given, by their names."""
     names = [option.name for option in declared_options(MessageFilter)]
     given = {name: options[name] for name in (*names, "from_offset", "to_offset")}
-    return {name: value for name, value in given.items() if value not in {None, ()}}
+    return {name: value for name, value in given.items() if value not in (None, ()) and value is not False}
 
 
 def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any]) -> None:
     """Say that nothing is like that, and which topic may be meant."""
     wanted = " ".join(
-        f"--{name.replace('_', '-')} {one}"
+        f"--{name.replace('_', '-')}{'' if one is True else f' {one}'}"
         for name, value in _filters(options).items()
         for one in (value if isinstance(value, tuple) else (value,))
     )

@@ -189,14 +189,20 @@ class LineMaker:
 
 @dataclass(frozen=True)
 class LineJob(LogJob):
-    """Job that writes lines; messages with one of ``odd_flags`` in SYSFLAG, or a meaning, come as rows."""
+    """Job that writes lines; messages with one of ``odd_flags`` in SYSFLAG, or a meaning, come as rows.
+
+    With ``as_rows``, all do: kernels select the messages, and write none.
+    """
 
     body: BodyMode
     odd_flags: int = 0
+    as_rows: bool = False
 
     def encoder(self, segment: Segment) -> _LineEncoder:
         """Return a new encoder for a split of a file."""
         wanted = kernel_filter(self.messages, self.odd_flags)._replace(no_meaning=1)
+        if self.as_rows:
+            wanted = wanted._replace(is_shown_otherwise=1)
         before = '{"type": "message", ', '"explanation": null, '
         return _LineEncoder(
             _LineFilling(LineForm(tuple(COLUMNS), self.body, False, *before)), segment, wanted

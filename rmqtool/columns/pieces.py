@@ -189,7 +189,7 @@ def ranges_of(
     Each range lies in one file and begins at a record. Only messages from physical offset ``begin`` to before
     ``end`` are wanted. Of a part of a store, the log is read as a whole.
     """
-    limits = limits or ReadLimits()
+    limits, wanted = limits or ReadLimits(), wanted.as_stored
     log = store.commitlog
     segments = list(log.between(begin or 0, log.stop if end is None else end))
     total = sum(segment.size_bytes for segment in segments)

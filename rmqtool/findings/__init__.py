@@ -231,6 +231,15 @@ def some(names: Iterable[str], most: int = 10) -> str:
     return ", ".join(kept[:most]) + more
 
 
+def near_names(name: str, known: list[str], most: int = 10) -> str:
+    """Return the known names that an unknown one may mean, as a sentence goes on."""
+    from difflib import get_close_matches
+
+    by_folded = {one.casefold(): one for one in known}
+    near = [by_folded[match] for match in get_close_matches(name.casefold(), by_folded)]
+    return f"near it: {', '.join(near)}" if near else f"it has {some(known, most)}"
+
+
 class FailOn(StrEnum):
     """Values of ``--fail-on``."""
 

@@ -19,6 +19,7 @@ from rmqtool.kernels.filters import (
     KernelFilter,
     has_meaning,
     holds_any_checksum,
+    is_for_python,
     is_intact,
     is_wanted,
     no_filter,
@@ -395,6 +396,8 @@ def encode_columns(
             return Stopped.ODD, i
         if not is_wanted(buffer, row, values, wanted):
             continue
+        if is_for_python(row, wanted):
+            return Stopped.ODD, i
         count = 0
         if room.takes[Take.PROPERTIES]:
             count = split_properties(buffer, start, stop, room.parts)

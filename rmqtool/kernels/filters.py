@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.formats.message import LOST_PROPERTY
+from rmqtool.formats.message import COMPRESSED_FLAG, LOST_PROPERTY
 from rmqtool.javacompat import PROP_CRC_NAME
 from rmqtool.kernels.bytes import begins_with, equals, first_at_least, same_bytes
 from rmqtool.kernels.checks import record_crcs
@@ -21,6 +21,7 @@ from rmqtool.kernels.properties import (
     inner_batch,
     next_key,
     next_property,
+    offsets_taken,
     value_of,
 )
 from rmqtool.kernels.rows import (
@@ -47,6 +48,12 @@ class KernelFilter(NamedTuple):
         key: A key or a unique key.
         odd_flags: Bits of SYSFLAG: a message with one of them is odd.
         no_meaning: Whether a message that means more than was sent is odd.
+        queues: Ascending keys of queues (``queue_key``) of which a part is wanted.
+        least: The first queue offset that is wanted of each.
+        has_unread: Whether only messages that take queue offsets are wanted, of these queues such a part.
+        places: Ascending physical offsets.
+        text: Bytes in the body; whether a compressed one has them is for plain Python.
+        is_shown_otherwise: Whether all that is wanted is odd.
     """
 
     begin_ms: int
@@ -61,13 +68,23 @@ class KernelFilter(NamedTuple):
     has_key: int
     key: Buffer
     odd_flags: int
-    no_meaning: int = 0
+    no_meaning: int
+    has_unread: int
+    queues: Int64s
+    least: Int64s
+    has_places: int
+    places: Int64s
+    has_text: int
+    text: Buffer
+    is_shown_otherwise: int
 
 
 def no_filter() -> KernelFilter:
     """Return a filter for examples of arguments."""
-    text = np.frombuffer(b"", np.uint8)
-    return KernelFilter(0, 0, 0, 0, 0, 0, text, 0, text, 0, text, 0)
+    text, (numbers,) = np.frombuffer(b"", np.uint8), empty(np.int64)
+    return KernelFilter(
+        0, 0, 0, 0, 0, 0, text, 0, text, 0, text, 0, 0, 0, numbers, numbers, 0, numbers, 0, text, 0
+    )
 
 
 MAX_PROPERTIES = 64
@@ -77,6 +94,7 @@ MAX_PROPERTIES = 64
 _CRC_NAME = np.frombuffer(PROP_CRC_NAME[:-1], np.uint8)
 _LOST_NAME = chars(LOST_PROPERTY)
 _EXPLAINED = tuple(chars(topic) for topic in EXPLAINED_TOPICS)
+_QUEUE_ID_BITS = 32
 _ASTERISK, _QUESTION_MARK = 0x2A, 0x3F
 
 
@@ -164,7 +182,50 @@ def is_wanted(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) ->
     start, stop = value_of(values, Property.TAGS)
     if wanted.has_tag and (start < 0 or not equals(buffer, start, stop, wanted.tag)):
         return False
-    return not wanted.has_key or _has_key(buffer, values, wanted.key)
+    if wanted.has_key and not _has_key(buffer, values, wanted.key):
+        return False
+    if wanted.has_unread and not _is_unread(buffer, row, values, wanted):
+        return False
+    if wanted.has_places and not _contains(wanted.places, row.log_offset):
+        return False
+    if not wanted.has_text or row.sys_flag & COMPRESSED_FLAG:
+        return True
+    return _has_text(buffer, row.body_start, row.body_start + row.body_length, wanted.text)
+
+
+@inlined
+def is_for_python(row: Row, wanted: KernelFilter) -> bool:
+    """Whether a message that is wanted has to be looked into, or to be shown otherwise than it lies there."""
+    return bool(wanted.is_shown_otherwise or (wanted.has_text and row.sys_flag & COMPRESSED_FLAG))
+
+
+def queue_key(topic_hash: int, queue_id: int) -> int:
+    """Return one number for a queue, by the hash code of its topic."""
+    return (topic_hash << _QUEUE_ID_BITS) + queue_id
+
+
+@kernel
+def _is_unread(buffer: Buffer, row: Row, values: Int64s, wanted: KernelFilter) -> bool:
+    taken = offsets_taken(buffer, row, values)
+    topic_hash = hash_utf8(buffer, row.topic_start, row.topic_stop, 0)
+    key = (topic_hash << _QUEUE_ID_BITS) + row.queue_id
+    place = first_at_least(wanted.queues, key)
+    is_begun = place < len(wanted.queues) and wanted.queues[place] == key
+    return taken > 0 and row.queue_offset + taken > (wanted.least[place] if is_begun else 0)
+
+
+@kernel
+def _has_text(buffer: Buffer, start: int, stop: int, text: Buffer) -> bool:
+    for at in range(start, stop - len(text) + 1):
+        if buffer[at] == text[0] and begins_with(buffer, at, stop, text):
+            return True
+    return False
+
+
+@kernel
+def _contains(hashes: Int64s, wanted: int) -> bool:
+    place = first_at_least(hashes, wanted)
+    return place < len(hashes) and hashes[place] == wanted
 
 
 @kernel
@@ -251,12 +312,6 @@ class KernelPrefilter(NamedTuple):
 
 
 _HASH_SIGN = np.frombuffer(b"#", np.uint8).copy()
-
-
-@kernel
-def _contains(hashes: Int64s, wanted: int) -> bool:
-    place = first_at_least(hashes, wanted)
-    return place < len(hashes) and hashes[place] == wanted
 
 
 @kernel

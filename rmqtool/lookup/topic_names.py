@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.findings import counted, some
+from rmqtool.findings import counted, near_names
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource
@@ -76,12 +76,3 @@ def missing_topic(store: Store, glob: str, progress: Progress) -> str | None:
 def unknown_topic(topic: str, known: list[str]) -> str:
     """Return the sentence that there is no such topic, and which may be meant."""
     return f"the store has no topic {topic}; {near_names(topic, known)}"
-
-
-def near_names(name: str, known: list[str], most: int = 10) -> str:
-    """Return the known names that an unknown one may mean, as a sentence goes on."""
-    from difflib import get_close_matches
-
-    by_folded = {one.casefold(): one for one in known}
-    near = [by_folded[match] for match in get_close_matches(name.casefold(), by_folded)]
-    return f"near it: {', '.join(near)}" if near else f"it has {some(known, most)}"

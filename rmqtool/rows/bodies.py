@@ -225,13 +225,15 @@ def with_inner_messages(every: Iterable[rows.Row], wanted: MessageFilter) -> Ite
             yield row
             continue
         inner = [inner_row for inner_row in inner_rows(row) if _is_shown(inner_row, wanted)]
-        if inner or wanted.admits_names(row.properties):
+        if inner or (wanted.contains is None and wanted.admits_names(row.properties)):
             yield row
             yield from inner
 
 
 def _is_shown(row: rows.InnerMessage | rows.Damage, wanted: MessageFilter) -> bool:
-    return isinstance(row, rows.Damage) or wanted.admits_names(row.properties)
+    if isinstance(row, rows.Damage):
+        return True
+    return wanted.admits_names(row.properties) and wanted.text in row.body
 
 
 def inner_rows(batch: rows.Message) -> Iterator[rows.InnerMessage | rows.Damage]:

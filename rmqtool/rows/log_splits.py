@@ -23,7 +23,8 @@ from rmqtool.engine import usable_cpus
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.io.location import RETRY_BYTES
-from rmqtool.kernels.filters import GLOBS_APART, KernelFilter
+from rmqtool.javacompat import string_hash
+from rmqtool.kernels.filters import GLOBS_APART, KernelFilter, queue_key
 from rmqtool.kernels.rows import frame_starts
 from rmqtool.progress import NullProgress
 from rmqtool.releases import LENIENT
@@ -49,6 +50,13 @@ def kernel_filter(messages: MessageFilter, odd_flags: int) -> KernelFilter:
 
     A text that is not UTF-8 raises UnicodeEncodeError.
     """
+    is_shown_otherwise, messages = messages.stored_topic is not None, messages.as_stored
+    unread = sorted(
+        (queue_key(string_hash(topic), queue_id), offset)
+        for topic, queues in (messages.unread or {}).items()
+        for queue_id, offset in queues.items()
+    )
+    keys, offsets = np.array(unread, np.int64).reshape(-1, 2).T
     least, globs = messages.from_queue_offset, bytes([GLOBS_APART]).join(map(str.encode, messages.topics))
     return KernelFilter(
         begin_ms=EARLIEST_MS if messages.begin_ms is None else int(messages.begin_ms),
@@ -63,6 +71,15 @@ def kernel_filter(messages: MessageFilter, odd_flags: int) -> KernelFilter:
         has_key=int(messages.key is not None),
         key=np.frombuffer((messages.key or "").encode(), np.uint8),
         odd_flags=odd_flags,
+        no_meaning=0,
+        has_unread=int(messages.unread is not None),
+        queues=np.ascontiguousarray(keys),
+        least=np.ascontiguousarray(offsets),
+        has_places=int(messages.places is not None),
+        places=np.array(sorted(messages.places or ()), np.int64),
+        has_text=int(messages.contains is not None),
+        text=np.frombuffer(messages.text, np.uint8),
+        is_shown_otherwise=int(is_shown_otherwise),
     )
 
 
@@ -234,8 +251,8 @@ class _RowSink:
                 else:
                     self._add_unreadable(event)
                 continue
-            if not isinstance(event, Record) or self._job.messages.admits(event):
-                self._encoder.add(self._make.row(event))
+            for row in self._make.selected(event, self._job.messages):
+                self._encoder.add(row)
             if isinstance(event, BlankRecord):
                 done.ended = True
             elif isinstance(event, Record) or not is_of_record(event):
@@ -306,8 +323,7 @@ def before_segment(job: LogJob, number: int) -> tuple[list[rows.Row], int | None
         return [make.row(gap)] if gap is not None and is_named else [], segment.start
     lead: list[rows.Row] = []
     for event in ChainWalk(number, edge).run(job.begin, job.end):
-        if not isinstance(event, Record) or job.messages.admits(event):
-            lead.append(make.row(event))
+        lead += make.selected(event, job.messages)
         if isinstance(event, Record):
             return lead, event.frame_stop
     return lead, None

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import ipaddress
 import json
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import zip_longest
@@ -25,10 +26,13 @@ from rmqtool.javacompat import (
     index_keys,
     parse_int,
     parse_long,
+    parse_short,
     split_keys,
+    string_hash,
     tags_hash,
     wrap_long,
 )
+from rmqtool.rows.bodies import BodyError, decompress
 from rmqtool.scan.classify import is_of_record
 from rmqtool.scan.record_walk import BlankRecord, LogEvent
 from rmqtool.scan.records import Record
@@ -47,7 +51,7 @@ from rmqtool.topics import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator, Mapping
 
     from rmqtool.store import FileQueue, Segment
 
@@ -77,8 +81,14 @@ class MessageFilter:
         begin_ms: Store time, inclusive.
         end_ms: Store time, inclusive.
         from_queue_offset: Queue offset, inclusive.
+        backlog_of: A group; only what it has not consumed.
+        in_doubt: Only half messages that no commit or rollback ended, as the messages that they would be.
+        dead_letters: Only dead letters, under their original topic.
+        contains: A text in the body, unpacked; a body that cannot be unpacked is searched as stored.
         inside_batches: Whether tag and key are also those of messages in an inner batch: then every batch may
             hold a match.
+        unread: Next queue offset of the group, by topic and queue; of other queues of these topics, 0.
+        places: Physical offsets of the half messages in doubt.
     """
 
     topic: str | tuple[str, ...] | None = options.names(
@@ -90,10 +100,24 @@ class MessageFilter:
     begin_ms: int | None = options.begin()
     end_ms: int | None = options.end()
     from_queue_offset: int | None = options.number("From this queue offset on.")
+    backlog_of: str | None = options.text("Only what this group has not consumed.", "GROUP")
+    in_doubt: bool = options.flag("Only half messages without an end, as what they would be.")
+    dead_letters: bool = options.flag("Only dead letters, under their original topics.")
+    contains: str | None = options.text("Only bodies with this text; packed ones are unpacked.", "TEXT")
     inside_batches: bool = False
+    unread: Mapping[str, Mapping[int, int]] | None = None
+    places: frozenset[int] | None = None
+
+    def selected(self, record: Record) -> Record | None:
+        """Return a record as it is shown; None for one that the filter does not admit."""
+        if self.stored_topic is not None:
+            if not fnmatchcase(record.topic, self.stored_topic):
+                return None
+            record = _as_sent(record)
+        return record if self.admits(record) else None
 
     def admits(self, record: Record) -> bool:
-        """Whether the filter admits a record."""
+        """Whether the filter admits a record as it is shown."""
         head = record.head
         return (
             self.admits_queue(record.topic, head.queue_id)
@@ -101,7 +125,43 @@ class MessageFilter:
             and (self.begin_ms is None or head.store_timestamp_ms >= self.begin_ms)
             and (self.end_ms is None or head.store_timestamp_ms <= self.end_ms)
             and (self.from_queue_offset is None or head.queue_offset >= self.from_queue_offset)
+            and (self.places is None or record.physical_offset in self.places)
+            and (self.unread is None or self._is_unread(record, self.unread))
+            and (self.contains is None or self.holds_text(record.body, head.sys_flag))
         )
+
+    @property
+    def stored_topic(self) -> str | None:
+        """Return the topic, a glob, of messages that are shown under another; None if they are not."""
+        return HALF_TOPIC if self.in_doubt else f"{DEAD_LETTER_PREFIX}*" if self.dead_letters else None
+
+    @property
+    def as_stored(self) -> MessageFilter:
+        """Return a filter of what lies in the log: it may admit more, where messages are shown otherwise."""
+        topic = self.stored_topic
+        return self if topic is None else replace(self, topic=topic, queue_id=None)
+
+    def holds_text(self, body: bytes, sys_flag: int) -> bool:
+        """Whether a body, as stored, has the text."""
+        with suppress(BodyError):
+            body = decompress(body, sys_flag)
+        return self.text in body
+
+    @property
+    def text(self) -> bytes:
+        """Return the bytes of the text in the body."""
+        return (self.contains or "").encode("utf-8", "surrogateescape")
+
+    @staticmethod
+    def _is_unread(record: Record, unread: Mapping[str, Mapping[int, int]]) -> bool:
+        """Whether the group has still to consume a record; an inner batch takes a queue offset a message."""
+        queues, head = unread.get(record.topic), record.head
+        if queues is None or not has_unit(record):
+            return False
+        packed = (
+            parse_short(record.properties.get("INNER_NUM", "")) if "INNER_BASE" in record.properties else 1
+        )
+        return head.queue_offset + max(packed or 1, 1) > queues.get(head.queue_id, 0)
 
     def admits_names(self, properties: dict[str, str]) -> bool:
         """Whether a message with these properties has the tag and the key."""
@@ -114,8 +174,13 @@ class MessageFilter:
 
         Bytes of the command line that are not UTF-8 are surrogates in a text.
         """
-        texts = (*self.topics, self.tag, self.key)
-        return all("[" not in topic for topic in self.topics) and all(map(_is_unicode, texts))
+        texts = (*self.topics, self.tag, self.key, self.contains)
+        hashes = {string_hash(topic) for topic in self.unread or ()}
+        return (
+            all("[" not in topic for topic in self.topics)
+            and all(map(_is_unicode, texts))
+            and len(hashes) == len(self.unread or ())
+        )
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -132,6 +197,23 @@ class MessageFilter:
         return self.topic is None or (
             topic is not None and any(fnmatchcase(topic, glob) for glob in self.topics)
         )
+
+
+def _as_sent(record: Record) -> Record:
+    """Return a half message as its commit would store it, a dead letter under the topic that it was sent to.
+
+    Java: ``EndTransactionProcessor#endMessageTransaction`` (4.9.8, 5.5.1); RETRY_TOPIC is the consumer's.
+    """
+    properties, head = record.properties, record.head
+    if record.topic == HALF_TOPIC:
+        topic, queue_id = properties.get("REAL_TOPIC"), parse_int(properties.get("REAL_QID", ""))
+        real = {"REAL_TOPIC", "REAL_QID"}
+        properties = {name: value for name, value in properties.items() if name not in real}
+        if queue_id is not None:
+            head = head._replace(queue_id=queue_id)
+    else:
+        topic = properties.get("RETRY_TOPIC") or properties.get("DLQ_ORIGIN_TOPIC")
+    return replace(record, topic=topic or record.topic, properties=properties, head=head)
 
 
 def _is_unicode(text: str | None) -> bool:
@@ -197,6 +279,14 @@ class MessageRows:
         if isinstance(event, BlankRecord):
             return rows.Blank(file, position, event.physical_offset, event.total_size)
         return self.damage(event)
+
+    def selected(
+        self, event: LogEvent, wanted: MessageFilter
+    ) -> Iterator[rows.Message | rows.Blank | rows.Damage]:
+        """Yield the row of one event, none of a record that is not wanted."""
+        shown = wanted.selected(event) if isinstance(event, Record) else event
+        if shown is not None:
+            yield self.row(shown)
 
     def damage(self, defect: Finding) -> rows.Damage:
         """Return the row of a defect."""

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 _LOG = (PathKind.COMMITLOG,)
 _QUEUES = (PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)
-_MESSAGE_FILTERS = ("topic", "queue_id", "tag", "key", "begin_ms", "end_ms", "from_queue_offset")
+_OF_RECORDS = ("key", "backlog_of", "in_doubt", "dead_letters", "contains")
+_MESSAGE_FILTERS = ("topic", "queue_id", "tag", "begin_ms", "end_ms", "from_queue_offset", *_OF_RECORDS)
 _WITH_OFFSETS = (PathKind.COMMITLOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE, PathKind.INDEX)
 
 ROW_TYPES = {
@@ -89,7 +90,8 @@ class DumpRequest:
     @property
     def filters_messages(self) -> bool:
         """Whether there is a filter of messages."""
-        return any(getattr(self.messages, name) is not None for name in _MESSAGE_FILTERS)
+        given = (getattr(self.messages, name) for name in _MESSAGE_FILTERS)
+        return any(value is not None and value is not False for value in given)
 
     def admits_type(self, row_type: str) -> bool:
         """Whether rows of a type are wanted; an end mark does not pass a filter of messages.
@@ -107,7 +109,7 @@ class DumpRequest:
             "--topic": (wanted.topic, (*_LOG, *_QUEUES)),
             "--queue": (wanted.queue_id, (*_LOG, *_QUEUES)),
             "--tag": (wanted.tag, (*_LOG, PathKind.CONSUMEQUEUE, PathKind.BATCHCONSUMEQUEUE)),
-            "--key": (wanted.key, _LOG),
+            **{f"--{name.replace('_', '-')}": (getattr(wanted, name) or None, _LOG) for name in _OF_RECORDS},
             "--begin": (wanted.begin_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
             "--end": (wanted.end_ms, (*_LOG, PathKind.BATCHCONSUMEQUEUE, PathKind.CONSUMEQUEUE_EXT)),
             "--from-queue-offset": (wanted.from_queue_offset, (*_LOG, PathKind.CONSUMEQUEUE)),

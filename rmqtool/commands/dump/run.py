@@ -22,9 +22,10 @@ from rmqtool.lookup.searches import records_by_time
 from rmqtool.progress import LimitedProgress, Progress
 from rmqtool.rows.bodies import BodyMode, decompressed, with_inner_messages
 from rmqtool.rows.messages import MessageFilter, MessageRows
+from rmqtool.rows.selections import resolved
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import record_defects, walk_log
-from rmqtool.scan.records import Record, check_record
+from rmqtool.scan.records import check_record
 from rmqtool.store import FileQueue, Store
 from rmqtool.store.kinds import KINDS, QUEUE_KINDS, PathKind
 from rmqtool.store.names import digits_of
@@ -145,6 +146,7 @@ _ROWS_A_STEP = 4096
 def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
     """Yield the requested rows of a log: by kernels if there are many, by a queue if it leads to them."""
     log = _placed_log(store)
+    request = replace(request, messages=resolved(store, request.messages, progress))
     if (through_queue := _through_queue(store, request, progress)) is not None:
         yield from through_queue
         return
@@ -160,8 +162,7 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
     for number, event in enumerate(events):
         if not number % _ROWS_A_STEP:
             progress.advance((event.physical_offset or 0) - begin)
-        if not isinstance(event, Record) or request.messages.admits(event):
-            yield make.row(event)
+        yield from make.selected(event, request.messages)
     log.close()
 
 
@@ -179,7 +180,9 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
         return None
     if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
         return None
-    if request.columns is not None:  # columns must not depend on the content of a queue
+    if (
+        request.columns is not None or wanted.stored_topic is not None
+    ):  # columns must not depend on the content of a queue
         return None
     queue = find_queue(store, wanted.topic, wanted.queue_id)
     if queue is None:
@@ -215,7 +218,7 @@ def _queue_messages(
 def _is_large(log: FileQueue, request: DumpRequest) -> bool:
     """Whether the request takes so much of the log, in such a form, that loading the kernels pays."""
     return (
-        (request.columns is not None or request.lines in [*BodyMode])
+        (request.columns is not None or request.lines in [*BodyMode] or request.filters_messages)
         and not request.hex
         and request.on_corrupt == "resync"
         and request.messages.is_for_kernels
@@ -245,7 +248,8 @@ def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Pro
     if request.columns is None:
         from rmqtool.columns.lines import LineJob
 
-        job: LogJob = LineJob(log, levels, request.messages, BodyMode(str(request.lines)), request.odd_flags)
+        body, odd = BodyMode(request.lines or BodyMode.NONE), request.odd_flags
+        job: LogJob = LineJob(log, levels, request.messages, body, odd, as_rows=request.lines is None)
     else:
         from rmqtool.columns.encoder import COLUMN_SPLIT_BYTES, ColumnJob
         from rmqtool.columns.pieces import ranges_of

@@ -28,6 +28,7 @@ from rmqtool.progress import LimitedProgress, Progress, stage_of
 from rmqtool.projection import json_object
 from rmqtool.rows import Damage
 from rmqtool.rows.log_splits import ReadSplit, after_segment
+from rmqtool.rows.selections import resolved
 from rmqtool.scan.log_pass import stitch
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.results import folder_names, output_area
@@ -193,7 +194,8 @@ class _Export:
         try:
             store.require_log("export")
             request = self._request
-            wanted = request.messages, request.from_offset, request.to_offset
+            messages = resolved(store, request.messages, self._progress)
+            wanted = messages, request.from_offset, request.to_offset
             plan = StorePlan(
                 log_job(store, *wanted, request.choice),
                 store=str(store.place.path),

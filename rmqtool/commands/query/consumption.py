@@ -27,11 +27,11 @@ from rmqtool.commands.query.group_records import (
 )
 from rmqtool.derived.positions import DELAY_FILE, offsets_in
 from rmqtool.derived.queues import bounds_of
-from rmqtool.findings import Finding, counted
+from rmqtool.findings import Finding, counted, near_names
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.lookup.delivery import never_delivered
 from rmqtool.lookup.queue import RecordPlace
-from rmqtool.lookup.topic_names import near_names, topics_of
+from rmqtool.lookup.topic_names import topics_of
 from rmqtool.rows.messages import has_unit
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -48,9 +49,9 @@ def by_kernels(job: LineJob) -> str:
 def by_rows(job: LineJob) -> str:
     make, mode = MessageRows(job.log, job.delay_levels), job.body
     return "".join(
-        to_json(row_object(make.row(event), mode)) + "\n"
+        to_json(row_object(row, mode)) + "\n"
         for event in walk(job.log.segments, job.begin, job.end)
-        if not isinstance(event, Record) or job.messages.admits(event)
+        for row in make.selected(event, job.messages)
     )
 
 
@@ -77,6 +78,11 @@ def test_every_fixture(name: str, body: BodyMode) -> None:
         MessageFilter(topic="none"),
         MessageFilter(topic="*T??t"),
         MessageFilter(key="order-3"),
+        MessageFilter(contains="message"),
+        MessageFilter(contains="e"),
+        MessageFilter(topic="Orders", dead_letters=True),
+        MessageFilter(unread={"Orders": {1: 2, 7: 9}, "%RETRY%billing": {}}, topic=("Orders", "%RETRY%*")),
+        MessageFilter(places=frozenset({849, 35456})),
     ],
 )
 @pytest.mark.parametrize(("begin", "end"), [(0, None), (300, 12_345), (8192, 16_384), (9000, 9001)])
@@ -84,6 +90,7 @@ def test_filters_and_ranges(wanted: MessageFilter, begin: int, end: int | None) 
     log = log_of(STORES / "plain-4.9.8")
     job = LineJob(log, LEVELS, wanted, BodyMode.TEXT, begin=begin, end=end, split_bytes=1000)
     assert by_kernels(job) == by_rows(job)
+    assert by_kernels(replace(job, as_rows=True)) == by_rows(job)
 
 
 def test_times() -> None:
