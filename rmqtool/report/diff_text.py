@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, lost_words
 from rmqtool.commands.diff import Difference, StoreComparison, is_time
+from rmqtool.commands.diff.verdict import Answer, Histories, log_shares
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.output import several
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from datetime import tzinfo
 
+    from rmqtool.commands.diff.verdict import CopiesVerdict, Following, LogMessage
     from rmqtool.report.text_report import TextReport
 
 
@@ -52,6 +54,9 @@ def diff_text(
     if beyond:
         what = counted(beyond, "entry of only one side is", "entries of only one side are")
         text.line(f"{what} of records that the other's log has not")
+    if comparison.verdict is not None:
+        for line in _copies_lines(comparison.verdict, zone):
+            text.line(line)
     for line in shown:
         text.line(line)
     if rest:
@@ -70,6 +75,72 @@ def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
             parts.append(f"{several(healing.damaged, 'place')} of {side} alone damaged")
         if parts:
             yield "; ".join(parts)
+
+
+def _copies_lines(verdict: CopiesVerdict, zone: tzinfo | None) -> Iterator[str]:
+    """Yield the verdict on two copies of a log."""
+    yield escape_text(_histories(verdict, zone))
+    yield from log_shares(verdict)
+    yield from map(_following_line, _followings(verdict))
+    yield from _promote(verdict)
+    yield from (f"Clocks: {sentence}" for sentence in verdict.clocks)
+
+
+def _histories(verdict: CopiesVerdict, zone: tzinfo | None) -> str:
+    ends = [share.end for share in verdict.shares]
+    ahead, last = (verdict.ahead or "").upper(), _message(verdict.common, zone)
+    after = f", after {last}" if last else ""
+    match verdict.histories:
+        case Histories.UNKNOWN:
+            return "One history or two: unknown, not all of the logs could be compared"
+        case Histories.APART:
+            return f"No byte is in both logs, and nothing shows one history; {ahead} is later"
+        case Histories.EQUAL:
+            return f"One history, and both logs end at {ends[0]}"
+        case Histories.ONE:
+            more = abs(ends[0] - ends[1])
+            return f"One history, {ahead} is ahead by {more:,} bytes, from {min(ends)} on{after}"
+        case Histories.PARTED:
+            begins = "before, or at byte" if verdict.parted_before else "at byte"
+            first = [_message(share.first, zone) or "the end of a file" for share in verdict.shares]
+            sides = f"A goes on with {first[0]}, B with {first[1]}"
+            joint = "" if verdict.joint is None else f"; from {verdict.joint} on all is equal again"
+            return f"Two histories, parted {begins} {verdict.parting}{after}: {sides}{joint}"
+
+
+def _message(message: LogMessage | None, zone: tzinfo | None) -> str:
+    return "" if message is None else f"{message} of {time_text(message.store_timestamp_ms, zone)}"
+
+
+def _followings(verdict: CopiesVerdict) -> list[Following]:
+    """Return what becomes of the slave, and of the other way where that is another answer."""
+    ordered = sorted(verdict.following, key=lambda following: following.slave == verdict.promote)
+    return [each for each in ordered if each is ordered[0] or each.answer is not ordered[0].answer]
+
+
+def _following_line(following: Following) -> str:
+    slave, master = following.slave.upper(), "B" if following.slave == "a" else "A"
+    if following.answer is Answer.YES:
+        return f"{slave} can follow {master} as a slave: {following.why}"
+    if following.answer is Answer.UNKNOWN:
+        return f"Whether {slave} can follow {master} as a slave is unknown: {following.why}"
+    cut = ""
+    if following.answer is Answer.CUT:
+        cut = (
+            f"cut its log at byte {following.cut_at} (zeros from position {following.position} of"
+            f" {following.file} to its end, no files after it), or "
+        )
+    copy = f"a copy of {master}'s store, made while {master} is stopped"
+    return f"{slave} cannot follow {master} as it is: {following.why}. First {cut}replace it by {copy}"
+
+
+def _promote(verdict: CopiesVerdict) -> Iterator[str]:
+    """Yield which side to promote, and what that loses."""
+    if verdict.promote is None or not verdict.following:
+        return
+    side, other = verdict.promote.upper(), "B" if verdict.promote == "a" else "A"
+    lost = counted(verdict.loses, "message", spec=",")
+    yield f"Promote {side}: of what {other} has, that loses {lost if verdict.loses else 'nothing'}"
 
 
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
@@ -113,5 +184,6 @@ def diff_facts(comparison: StoreComparison) -> dict[str, Any]:
         "normalDifferences": dict(comparison.normal),
         "beyondOtherLog": {name: count for name, count in comparison.beyond.items() if count},
         "healing": json_value(comparison.healing),
+        "verdict": json_value(comparison.verdict),
         "notes": comparison.notes,
     }

@@ -411,6 +411,15 @@ def copy(version: Version, pairs: Sequence[tuple[Found, Path]]) -> list[list[Row
         return [[json.loads(line) for line in file.read_text("utf-8").splitlines()] for file in files]
 
 
+def follow(version: Version, pairs: Sequence[tuple[Found, Path]]) -> list[Row]:
+    """Let slaves follow masters, all in one JVM, until all is copied or nothing has moved for seconds.
+
+    Returns:
+        ``end`` of the slave's log, ``masterEnd``, and ``behind``: bytes that its queues lack, by pair.
+    """
+    return judge(version, "follow", *(word for pair in pairs for word in (*_words([pair[0]]), pair[1])))
+
+
 def _tools() -> Toolchain:
     tools = toolchain()
     if isinstance(tools, str):

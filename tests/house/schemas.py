@@ -19,7 +19,8 @@ from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.convert import ConvertReport
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.delayed import DelayedMessages
-from rmqtool.commands.diff import Difference
+from rmqtool.commands.diff import Difference, Healing
+from rmqtool.commands.diff.verdict import CopiesVerdict
 from rmqtool.commands.explain import ExplainedLine
 from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import FleetSummary, StoreOutcome
@@ -199,10 +200,10 @@ def _query_line(definitions: Definitions) -> Schema:
 # --- diff, offsets
 
 
-def _diff_facts() -> dict[str, Schema]:
+def _diff_facts(definitions: Definitions) -> dict[str, Schema]:
     counts = ("compared", "differences", "normalDifferences", "beyondOtherLog")
-    side = closed({"side": {"enum": ["a", "b"]}, "lost": _COUNT, "held": _COUNT, "damaged": _COUNT})
-    lists = {"healing": array_of(side), "notes": array_of(_TEXT)}
+    verdict = {"anyOf": [definitions.of(CopiesVerdict), {"type": "null"}]}
+    lists = {"healing": array_of(definitions.of(Healing)), "verdict": verdict, "notes": array_of(_TEXT)}
     return {"a": _TEXT, "b": _TEXT, **dict.fromkeys(counts, _COUNTS), **lists}
 
 
@@ -360,8 +361,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
         lambda definitions: {"oneOf": [definitions.of(FindingCode), definitions.of(ExplainedLine)]},
     ),
     "prediction": (1, lambda definitions: definitions.object(Prediction)),
-    "diff": (2, lambda definitions: _table("diff", definitions.of(Difference), _diff_facts())),
-    "diff-line": (2, _line("diff", Difference, _diff_facts())),
+    "diff": (2, lambda definitions: _table("diff", definitions.of(Difference), _diff_facts(definitions))),
+    "diff-line": (2, lambda definitions: _line("diff", Difference, _diff_facts(definitions))(definitions)),
     "offsets": (1, lambda definitions: _table("offsets", definitions.of(Progress), _offsets_facts())),
     "offsets-line": (1, _line("offsets", Progress, _offsets_facts())),
     "delayed": (1, lambda definitions: _table("delayed", definitions.of(DelayedMessages), _DELAYED)),

@@ -19,6 +19,7 @@ from rmqtool.times import time_text
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from rmqtool.commands.diff.verdict import CopiesVerdict
     from rmqtool.io.location import UnreadableRange
     from rmqtool.store import StoreFile
 
@@ -122,6 +123,8 @@ class StoreComparison:
         notes: Sentences about parts that were not compared, or whose difference means nothing.
         damaged: Differences in which one log, or both, are damaged, by side.
         healing: Losses of each side that the other can fill, once all was compared.
+        damaged_at: Physical offset of the first record that is damaged on one side alone, by side.
+        verdict: On the two copies of a log; None if no two logs were compared.
         is_unread: Whether a log, or the only form of queues, is in a form that is not read, so not compared.
     """
 
@@ -138,7 +141,9 @@ class StoreComparison:
     notes: list[str] = field(default_factory=list)
     is_damaged: bool = False
     damaged: Counter[str] = field(default_factory=Counter)
+    damaged_at: dict[str, int] = field(default_factory=dict)
     healing: list[Healing] = field(default_factory=list)
+    verdict: CopiesVerdict | None = None
     is_unread: bool = False
 
     def differs(self, *, replica: bool = False) -> bool:
@@ -164,6 +169,10 @@ class StoreComparison:
         if difference.damaged is not None:
             self.is_damaged = True
             self.damaged[difference.damaged] += difference.count
+            place = difference.physical_offset
+            if place is not None:
+                first = self.damaged_at.setdefault(difference.damaged, place)
+                self.damaged_at[difference.damaged] = min(first, place)
         return difference
 
 

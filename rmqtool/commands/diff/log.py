@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
 from rmqtool.commands.diff.entries import LogBounds
-from rmqtool.findings import Finding, FindingCode, FindingLog, Severity, codes
-from rmqtool.formats import layout
-from rmqtool.formats.message import HEAD, Outcome
+from rmqtool.commands.diff.records import Parting, Starts, record_difference
+from rmqtool.findings import Finding, FindingLog, Severity, codes
+from rmqtool.formats.message import Outcome
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import FoundEdge, classified
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.record_checks import RecordChecker
 from rmqtool.scan.record_walk import LogEnd, find_log_end
-from rmqtool.scan.records import Gap, Record, check_record
-from rmqtool.store.segments import Segment, Window, finding_at
+from rmqtool.scan.records import Gap
+from rmqtool.store.segments import Segment, finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,118 +28,8 @@ if TYPE_CHECKING:
     from rmqtool.store import FileQueue, Store
 
 
-_SHOWN_BYTES = 20
-_WINDOW_BYTES = 4096
-_NAMES = [field.name for field in layout(HEAD, sysFlag=0)]
-_DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False, False): None}
-
-
-class _LogSide(NamedTuple):
-    record: Record | None
-    damage: str | None = None
-    code: FindingCode | None = None
-
-
-def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple[bool, bool]) -> Difference:
-    """Return the difference between the records at a physical offset.
-
-    ``begins`` is whether A, and whether B, should have a record there.
-    """
-    ours, theirs = (
-        _look(files, log_offset) if is_start else _LogSide(None)
-        for files, is_start in zip((a, b), begins, strict=True)
-    )
-    left, right = _texts(ours.record, theirs.record)
-    known = ours.record or theirs.record
-    return Difference(
-        "commitlog",
-        Change.CHANGED,
-        f"the records at {log_offset} differ: {_reason(ours, theirs) or ', '.join(left)}",
-        topic=None if known is None else known.topic,
-        queue_id=None if known is None else known.head.queue_id,
-        queue_offset=None if known is None else known.head.queue_offset,
-        physical_offset=log_offset,
-        a=left,
-        b=right,
-        damaged=_DAMAGED[ours.damage is not None, theirs.damage is not None],
-        code=next((side.code.code for side in (ours, theirs) if side.code), None),
-    )
-
-
-def _reason(ours: _LogSide, theirs: _LogSide) -> str:
-    return "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
-
-
-def _look(files: FileQueue, log_offset: int) -> _LogSide:
-    segment = files.segment_at(log_offset)
-    if segment is None:
-        return _LogSide(None, "no file of the log exists")
-    window, position = Window(segment, _WINDOW_BYTES), segment.frame_position(log_offset)
-    window.focus(position)
-    checked = check_record(window, position, LENIENT, base=segment.start)
-    record = checked.record
-    if record is None:
-        return _LogSide(None, None if checked.success else checked.reason)
-    if not record.body_crc_holds:
-        return _LogSide(record, "the body's CRC-32 is not BODYCRC", codes.CL_CRC)
-    if record.head.physical_offset != log_offset:
-        return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", codes.CL_PHY_MISMATCH)
-    return _LogSide(record)
-
-
-def _texts(ours: Record | None, theirs: Record | None) -> tuple[dict[str, Value], dict[str, Value]]:
-    if ours is None or theirs is None:
-        return _what(ours), _what(theirs)
-    left, right = _fields(ours), _fields(theirs)
-    return _unequal(left, right, ours, theirs), _unequal(right, left, theirs, ours)
-
-
-def _what(record: Record | None) -> dict[str, Value]:
-    return {"record": "none" if record is None else f"{record.head.total_size} bytes"}
-
-
-def _fields(record: Record) -> dict[str, Value]:
-    values = (value.hex() if isinstance(value, bytes) else value for value in record.head)
-    return {**dict(zip(_NAMES, values, strict=True)), "topic": record.topic}
-
-
-def _unequal(
-    left: dict[str, Value], right: dict[str, Value], mine: Record, yours: Record
-) -> dict[str, Value]:
-    unequal = {name: value for name, value in left.items() if value != right[name]}
-    if mine.properties != yours.properties:
-        unequal["properties"] = {
-            name: value for name, value in mine.properties.items() if yours.properties.get(name) != value
-        }
-    if mine.body != yours.body:
-        pairs = enumerate(zip(mine.body, yours.body, strict=False))
-        at = next(
-            (number for number, (one, other) in pairs if one != other), min(len(mine.body), len(yours.body))
-        )
-        unequal[f"body from {at}"] = mine.body[at : at + _SHOWN_BYTES].hex()
-    return unequal
-
-
 _STRETCH_BYTES = 8 << 20
 _BLANK_BYTES = 8
-
-
-@dataclass(frozen=True)
-class Starts:
-    """Places where records, BLANKs and damage begin in a stretch.
-
-    Attributes:
-        log_offsets: ``(n,)`` physical offsets, ascending.
-        blank: Physical offset after the header of a BLANK, from where nothing is read; None without one.
-    """
-
-    log_offsets: Int64s
-    blank: int | None = None
-
-    def has(self, log_offset: int) -> bool:
-        """Return whether something begins at a place."""
-        at = int(np.searchsorted(self.log_offsets, log_offset))
-        return at < len(self.log_offsets) and int(self.log_offsets[at]) == log_offset
 
 
 @dataclass
@@ -174,6 +64,7 @@ class RecordChain:
         """
         segment = self.files.segment_at(low)
         places: list[Int64s] = [np.empty(0, np.int64)]
+        gaps, ends = [places[0]], [places[0]]
         if segment is None:
             return Starts(places[0])
         walk = self._open(segment)
@@ -183,21 +74,25 @@ class RecordChain:
         if self.log_offset < high:
             for part in walk.parts(self.log_offset, high, reach):
                 if isinstance(part, Gap):
-                    places.append(np.array([part.start], np.int64))
+                    gaps.append(np.array([part.start], np.int64))
+                    places.append(gaps[-1])
                     self._note(part)
                     continue
-                places.append(np.sort(np.concatenate([part.rows["log_offset"], part.gaps["start"]])))
+                gaps.append(part.gaps["start"])
+                places.append(np.sort(np.concatenate([part.rows["log_offset"], gaps[-1]])))
                 for row in part.gaps:
                     self._note(gap_of(row))
                 if checker is not None:
                     checker.check(part)
             self.log_offset = walk.log_offset
             if walk.outcome is Outcome.FILE_END:
-                places.append(np.array([walk.log_offset], np.int64))
+                ends.append(np.array([walk.log_offset], np.int64))
+                places.append(ends[-1])
                 self.log_offset = segment.stop
                 self._blank = walk.log_offset + _BLANK_BYTES
         blank = self._blank if self._blank is not None and self.log_offset >= segment.stop else None
-        return Starts(np.concatenate(places), blank)
+        damage = np.concatenate(gaps)
+        return Starts(np.concatenate(places), blank, damage, np.concatenate([damage, *ends]))
 
     def _open(self, segment: Segment) -> GapWalk:
         if self._walk is None or segment is not self._walk.segment:
@@ -227,9 +122,13 @@ def log_reaches(a: Store, b: Store) -> tuple[LogBounds, tuple[LogEnd, LogEnd]]:
 
 
 def diff_logs(
-    stores: tuple[Store, Store], reaches: LogBounds, ends: tuple[LogEnd, LogEnd], comparison: StoreComparison
+    stores: tuple[Store, Store],
+    reaches: LogBounds,
+    ends: tuple[LogEnd, LogEnd],
+    comparison: StoreComparison,
+    parting: Parting,
 ) -> Iterator[Difference]:
-    """Yield the differences of two logs.
+    """Yield the differences of two logs, and fill ``parting``.
 
     Every record's lengths are followed in both; checksums are compared where bytes differ.
     """
@@ -241,10 +140,13 @@ def diff_logs(
         yield from limiter.add_all(_tail(name, store, end, comparison))
     low, high = max(reaches.starts), min(reaches.ends)
     for side, chain in enumerate(chains):
-        yield from limiter.add_all(_walk_alone(chain, reaches.starts[side], min(low, chain.end), "ab"[side]))
-    yield from _common(chains[0], chains[1], (low, high), limiter, comparison)
+        older = _walk_alone(chain, (reaches.starts[side], min(low, chain.end)), side, parting.older)
+        yield from limiter.add_all(older)
+    yield from _common(chains, (low, high), limiter, comparison, parting)
+    parting.end()
     for side, chain in enumerate(chains):
-        yield from limiter.add_all(_walk_alone(chain, max(low, high), chain.end, "ab"[side]))
+        beyond = _walk_alone(chain, (max(low, high), chain.end), side, parting.beyond)
+        yield from limiter.add_all(beyond)
     yield from limiter.add_all(_bad_records(chains, comparison))
     yield from limiter.finish()
 
@@ -320,10 +222,12 @@ def _tail(side: str, store: Store, end: LogEnd, comparison: StoreComparison) -> 
     yield _damage(end.tail, side, sentence)
 
 
-def _walk_alone(chain: RecordChain, start: int, stop: int, side: str) -> Iterator[Difference]:
-    for low, high in _stretches((chain.files,), start, stop):
-        chain.starts(low, high, check=False)
-        yield from _breaks(chain, side)
+def _walk_alone(
+    chain: RecordChain, bounds: tuple[int, int], side: int, records: list[int]
+) -> Iterator[Difference]:
+    for low, high in _stretches((chain.files,), *bounds):
+        records[side] += len(chain.starts(low, high, check=False).records)
+        yield from _breaks(chain, "ab"[side])
 
 
 def _breaks(chain: RecordChain, side: str) -> Iterator[Difference]:
@@ -354,28 +258,31 @@ def _bad_records(
 
 
 def _common(
-    own: RecordChain,
-    other: RecordChain,
+    chains: tuple[RecordChain, RecordChain],
     bounds: tuple[int, int],
     limiter: DifferenceLimiter,
     comparison: StoreComparison,
+    parting: Parting,
 ) -> Iterator[Difference]:
+    own, other = chains
     carried = bounds[0]  # start of a record that reaches into the stretch
     for low, high in _stretches((own.files, other.files), *bounds):
-        ours, theirs = (_read(chain.files, low, high, comparison) for chain in (own, other))
+        ours, theirs = (_read(chain.files, low, high, comparison) for chain in chains)
         comparison.compared["bytes"] += high - low
         is_in_step = own.log_offset == other.log_offset or low == bounds[0]
         if ours == theirs and is_in_step and _file_stop(own, low) == _file_stop(other, low):
             mine = yours = own.starts(low, high, check=False)
             other.log_offset = own.log_offset
             yield from limiter.add_all(_breaks(own, "both"))
+            parting.take((mine, yours), mine.log_offsets[:0])
         else:
-            mine, yours = (chain.starts(low, high, check=True) for chain in (own, other))
+            mine, yours = (chain.starts(low, high, check=True) for chain in chains)
             unequal = _unequal_bytes(ours, theirs, low, (mine.blank, yours.blank), comparison)
             log_offsets = _unequal_log_offsets(
                 unequal, np.union1d(mine.log_offsets, yours.log_offsets), low, carried
             )
-            yield from _tell_unequal((own, other), (mine, yours), log_offsets, limiter)
+            parting.take((mine, yours), log_offsets)
+            yield from _tell_unequal(chains, (mine, yours), log_offsets, limiter)
         comparison.compared["records"] += len(mine.log_offsets) - (mine.blank is not None)
         carried = max(
             carried, *(int(starts.log_offsets[-1]) for starts in (mine, yours) if len(starts.log_offsets)), 0

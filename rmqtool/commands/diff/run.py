@@ -13,6 +13,8 @@ from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.entries import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches
+from rmqtool.commands.diff.records import Parting
+from rmqtool.commands.diff.verdict import judge_copies
 from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import read_checkpoint
@@ -319,7 +321,11 @@ def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
     reaches = LogBounds((start, start))
     if len(a.commitlog) and len(b.commitlog):
         reaches, ends = log_reaches(a, b)
-        yield from diff_logs((a, b), reaches, ends, comparison)
+        parting = Parting((a.commitlog, b.commitlog))
+        yield from diff_logs((a, b), reaches, ends, comparison, parting)
+        within = dict(zip("ab", reaches.ends, strict=True))
+        damaged_at = {side: at for side, at in comparison.damaged_at.items() if at < within.get(side, 0)}
+        comparison.verdict = judge_copies((a, b), reaches, ends, parting, damaged_at)
         for store in (a, b):
             store.commitlog.close()
     else:

@@ -1,0 +1,253 @@
+"""Records of two logs in the same place: their difference, and the place from which two logs have parted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from rmqtool.commands.diff import Change, Difference, Value
+from rmqtool.findings import FindingCode, codes
+from rmqtool.formats import layout
+from rmqtool.formats.message import HEAD
+from rmqtool.releases import LENIENT
+from rmqtool.scan.records import Record, check_record
+from rmqtool.store.segments import Window
+
+if TYPE_CHECKING:
+    from rmqtool.arrays import Int64s
+    from rmqtool.store import FileQueue
+
+
+_SHOWN_BYTES = 20
+_WINDOW_BYTES = 4096
+_NAMES = [field.name for field in layout(HEAD, sysFlag=0)]
+_DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False, False): None}
+
+
+class _LogSide(NamedTuple):
+    record: Record | None
+    damage: str | None = None
+    code: FindingCode | None = None
+
+
+@dataclass(frozen=True)
+class Starts:
+    """Places where records, the mark that ends a file, and damage begin in a stretch.
+
+    Attributes:
+        log_offsets: ``(n,)`` physical offsets, ascending.
+        blank: Physical offset after the header of that mark, from where nothing is read; None without one.
+        gaps: ``(n,)`` those of them where damage begins.
+        marks: ``(n,)`` those of them where no record begins.
+    """
+
+    log_offsets: Int64s
+    blank: int | None = None
+    gaps: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    marks: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+
+    def has(self, log_offset: int) -> bool:
+        """Return whether something begins at a place."""
+        at = int(np.searchsorted(self.log_offsets, log_offset))
+        return at < len(self.log_offsets) and int(self.log_offsets[at]) == log_offset
+
+    @property
+    def records(self) -> Int64s:
+        """Return where records begin, ``(n,)``."""
+        return np.setdiff1d(self.log_offsets, self.marks)
+
+    def is_gap(self, log_offset: int, before: bool) -> bool:
+        """Return whether a place lies in damage; ``before`` is whether the stretch begins in some."""
+        at = int(np.searchsorted(self.log_offsets, log_offset, "right")) - 1
+        return before if at < 0 else bool(np.isin(self.log_offsets[at], self.gaps))
+
+
+def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple[bool, bool]) -> Difference:
+    """Return the difference between the records at a physical offset.
+
+    ``begins`` is whether A, and whether B, should have a record there.
+    """
+    ours, theirs = (
+        _look(files, log_offset) if is_start else _LogSide(None)
+        for files, is_start in zip((a, b), begins, strict=True)
+    )
+    left, right = _texts(ours.record, theirs.record)
+    known = ours.record or theirs.record
+    return Difference(
+        "commitlog",
+        Change.CHANGED,
+        f"the records at {log_offset} differ: {_reason(ours, theirs) or ', '.join(left)}",
+        topic=None if known is None else known.topic,
+        queue_id=None if known is None else known.head.queue_id,
+        queue_offset=None if known is None else known.head.queue_offset,
+        physical_offset=log_offset,
+        a=left,
+        b=right,
+        damaged=_DAMAGED[ours.damage is not None, theirs.damage is not None],
+        code=next((side.code.code for side in (ours, theirs) if side.code), None),
+    )
+
+
+def _reason(ours: _LogSide, theirs: _LogSide) -> str:
+    return "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
+
+
+def _look(files: FileQueue, log_offset: int) -> _LogSide:
+    segment = files.segment_at(log_offset)
+    if segment is None:
+        return _LogSide(None, "no file of the log exists")
+    window, position = Window(segment, _WINDOW_BYTES), segment.frame_position(log_offset)
+    window.focus(position)
+    checked = check_record(window, position, LENIENT, base=segment.start)
+    record = checked.record
+    if record is None:
+        return _LogSide(None, None if checked.success else checked.reason)
+    if not record.body_crc_holds:
+        return _LogSide(record, "the body's CRC-32 is not BODYCRC", codes.CL_CRC)
+    if record.head.physical_offset != log_offset:
+        return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", codes.CL_PHY_MISMATCH)
+    return _LogSide(record)
+
+
+def _texts(ours: Record | None, theirs: Record | None) -> tuple[dict[str, Value], dict[str, Value]]:
+    if ours is None or theirs is None:
+        return _what(ours), _what(theirs)
+    left, right = _fields(ours), _fields(theirs)
+    return _unequal(left, right, ours, theirs), _unequal(right, left, theirs, ours)
+
+
+def _what(record: Record | None) -> dict[str, Value]:
+    return {"record": "none" if record is None else f"{record.head.total_size} bytes"}
+
+
+def _fields(record: Record) -> dict[str, Value]:
+    values = (value.hex() if isinstance(value, bytes) else value for value in record.head)
+    return {**dict(zip(_NAMES, values, strict=True)), "topic": record.topic}
+
+
+def _unequal(
+    left: dict[str, Value], right: dict[str, Value], mine: Record, yours: Record
+) -> dict[str, Value]:
+    unequal = {name: value for name, value in left.items() if value != right[name]}
+    if mine.properties != yours.properties:
+        unequal["properties"] = {
+            name: value for name, value in mine.properties.items() if yours.properties.get(name) != value
+        }
+    if mine.body != yours.body:
+        pairs = enumerate(zip(mine.body, yours.body, strict=False))
+        at = next(
+            (number for number, (one, other) in pairs if one != other), min(len(mine.body), len(yours.body))
+        )
+        unequal[f"body from {at}"] = mine.body[at : at + _SHOWN_BYTES].hex()
+    return unequal
+
+
+_RUN = 2
+_MOST_EXAMINED = 10_000
+
+
+class _Pair(Enum):
+    EQUAL = auto()
+    DAMAGED = auto()
+    ALTERED = auto()  # one field differs, and no checksum protects it
+    OTHER = auto()
+
+
+@dataclass
+class Parting:
+    """The place from which on two logs have records of their own; filled stretch by stretch.
+
+    Damage is no parting, nor is one record with another value in a field that no checksum protects, if equal
+    records follow: a copy of a log has its bytes.
+
+    Attributes:
+        log_offset: Physical offset of the first of them; None if there is none.
+        common: That of the last record that both have before it; None without one.
+        joint: That of the first record after which all are equal again: a slave has gone on from its end with
+            the master's bytes (``HAService``).
+        own: Records since the parting that the other log does not have in the same place, by side.
+        older: Records before the other log's start, by side.
+        beyond: Records from the other log's end on, by side.
+        is_open: Whether too many records were damaged to examine each.
+    """
+
+    files: tuple[FileQueue, FileQueue]
+    log_offset: int | None = None
+    common: int | None = None
+    joint: int | None = None
+    own: list[int] = field(default_factory=lambda: [0, 0])
+    older: list[int] = field(default_factory=lambda: [0, 0])
+    beyond: list[int] = field(default_factory=lambda: [0, 0])
+    is_open: bool = False
+    _altered: int | None = None  # the first since the last equal record
+    _run: int = 0
+    _examined: int = 0
+    _in_gap: list[bool] = field(default_factory=lambda: [False, False])
+
+    def take(self, sides: tuple[Starts, Starts], differing: Int64s) -> None:
+        """Take a stretch of both logs; ``differing`` is where records begin whose bytes differ."""
+        records = sides[0].records, sides[1].records
+        equal = np.setdiff1d(np.intersect1d(records[0], records[1]), differing)
+        if self.log_offset is None:
+            self._search(sides, differing, equal)
+        since = self._altered if self.log_offset is None else self.log_offset
+        shared = equal if since is None else equal[equal < since]
+        if len(shared):
+            self.common = int(shared[-1])
+        if since is not None:
+            for side, own in enumerate(records):
+                self.own[side] += len(np.setdiff1d(own[own >= since], equal))
+            after = equal[equal > max(since, differing[-1] if len(differing) else since)]
+            if len(differing) or self.joint is None:
+                self.joint = int(after[0]) if len(after) else None
+        for side, starts in enumerate(sides):
+            if len(starts.log_offsets):
+                self._in_gap[side] = starts.is_gap(int(starts.log_offsets[-1]), before=False)
+
+    def end(self) -> None:
+        """Take what differed last for a parting, after the last stretch."""
+        if self.log_offset is None:
+            self.log_offset = self._altered
+
+    def _search(self, sides: tuple[Starts, Starts], differing: Int64s, equal: Int64s) -> None:
+        for log_offset in differing.tolist():
+            self._drop_altered(equal[equal < log_offset])
+            self._examined += 1
+            if self._examined > _MOST_EXAMINED:
+                self.is_open = True
+                return
+            pair = self._pair(sides, log_offset)
+            if pair is _Pair.ALTERED:
+                self._altered = log_offset if self._altered is None else self._altered
+                self._run += 1
+            if pair is _Pair.OTHER or self._run >= _RUN:
+                self.log_offset = log_offset if self._altered is None else self._altered
+                return
+        self._drop_altered(equal)
+
+    def _drop_altered(self, equal: Int64s) -> None:
+        if self._altered is not None and len(equal) and equal[-1] > self._altered:
+            self._altered, self._run, self.own = None, 0, [0, 0]
+
+    def _pair(self, sides: tuple[Starts, Starts], log_offset: int) -> _Pair:
+        begins = [side.has(log_offset) for side in sides]
+        if not any(begins):  # begun in the stretch before
+            begins = [True, True]
+        looks = [
+            _look(files, log_offset) if is_start else None
+            for files, is_start in zip(self.files, begins, strict=True)
+        ]
+        for side, (look, files) in enumerate(zip(looks, self.files, strict=True)):
+            is_lost = files.segment_at(log_offset) is None or (
+                look is None and sides[side].is_gap(log_offset, self._in_gap[side])
+            )
+            if is_lost or (look is not None and look.damage is not None):
+                return _Pair.DAMAGED
+        ours, theirs = looks
+        if ours is None or theirs is None or ours.record is None or theirs.record is None:
+            return _Pair.EQUAL if ours == theirs else _Pair.OTHER
+        changed, _ = _texts(ours.record, theirs.record)
+        return _Pair.OTHER if len(changed) > 1 else _Pair.ALTERED if changed else _Pair.EQUAL

@@ -1,0 +1,349 @@
+"""The verdict on two copies of a log: one history or two, which is ahead, can one follow the other.
+
+In classic HA a slave names its log's end, and nothing else: nobody compares content, and nobody truncates
+(``HAService.HAClient``, ``HAConnection``, 4.9.8; ``DefaultHAClient``, ``DefaultHAConnection``, 5.3.3, 5.5.1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from rmqtool.findings import counted
+from rmqtool.formats.framing import PLAIN
+from rmqtool.scan.records import record_at
+from rmqtool.store import PathKind
+from rmqtool.store.layouts import Deed
+from rmqtool.times import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.diff.entries import LogBounds
+    from rmqtool.commands.diff.records import Parting
+    from rmqtool.scan.record_walk import LogEnd
+    from rmqtool.scan.records import Record
+    from rmqtool.store import Store
+
+_CLOCK_SLACK_MS = 1000
+
+
+class Histories(StrEnum):
+    """Relation of two logs."""
+
+    EQUAL = "equal"  # to the same end
+    ONE = "one"  # one log goes further
+    PARTED = "parted"
+    APART = "apart"  # no byte is in both
+    UNKNOWN = "unknown"
+
+
+class Answer(StrEnum):
+    """Whether a store can follow a master as its slave."""
+
+    YES = "as-it-is"
+    LAST_FILE = "last-file-only"
+    CUT = "cut"  # after its log was cut
+    COPY = "copy"  # only as a copy of the master's store
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class LogMessage:
+    """A message at a place of the verdict."""
+
+    physical_offset: int
+    topic: str
+    queue_id: int
+    queue_offset: int
+    store_timestamp_ms: int
+    uniq_key: str | None
+
+    @classmethod
+    def of(cls, record: Record | None) -> LogMessage | None:
+        """Return that of a record."""
+        if record is None:
+            return None
+        head = record.head
+        place = record.physical_offset, record.topic, head.queue_id, head.queue_offset
+        return cls(*place, head.store_timestamp_ms, record.properties.get("UNIQ_KEY"))
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.queue_id} #{self.queue_offset}"
+
+
+@dataclass(frozen=True, slots=True)
+class LogShare:
+    """The part of one side that the other does not have.
+
+    Attributes:
+        side: ``a`` or ``b``.
+        start: physical offset of its first byte.
+        end: physical offset after its last record.
+        records: records since the parting, or from the other log's end on.
+        bytes: of the log there.
+        older_records: records before the other log's start.
+        older_bytes: of the log there.
+        first: the first of ``records``; None without any, or where a file ends there.
+        last_timestamp_ms: store time of its last record; None in an empty log.
+        damaged_at: physical offset of the first record that is damaged on this side alone; None without one.
+    """
+
+    side: str
+    start: int
+    end: int
+    records: int
+    bytes: int
+    older_records: int
+    older_bytes: int
+    first: LogMessage | None
+    last_timestamp_ms: int | None
+    damaged_at: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Following:
+    """Answer for one side as the slave of the other.
+
+    Attributes:
+        slave: ``a`` or ``b``.
+        answer: see its values.
+        why: what happens to the slave as it is, as the second half of a sentence.
+        cut_at: physical offset from which the slave's log has to be cut; None without need.
+        file: of the slave's log, in which that lies.
+        position: in the file, bytes.
+    """
+
+    slave: str
+    answer: Answer
+    why: str
+    cut_at: int | None = None
+    file: str | None = None
+    position: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CopiesVerdict:
+    """The verdict on two copies.
+
+    Attributes:
+        histories: relation of the logs.
+        parting: physical offset of the first record that differs; None without one.
+        parted_before: whether that is the first byte in both, so that they may have parted before.
+        joint: physical offset from which on all is equal again; None without such.
+        common: the last message that both have, before the parting or before the shorter log's end.
+        shares: those of A and B.
+        ahead: the side whose log goes further; None without one, or if they have parted.
+        following: of B after A, and of A after B; empty if not both are whole stores.
+        promote: the side to promote; None if either may be, or if that is unknown.
+        loses: records that only the other side has, its older ones left out.
+        clocks: sentences about store times that contradict each other, or are those of two masters.
+    """
+
+    histories: Histories
+    parting: int | None
+    parted_before: bool
+    joint: int | None
+    common: LogMessage | None
+    shares: tuple[LogShare, LogShare]
+    ahead: str | None
+    following: tuple[Following, ...]
+    promote: str | None
+    loses: int
+    clocks: tuple[str, ...]
+
+
+def judge_copies(
+    stores: tuple[Store, Store],
+    reaches: LogBounds,
+    ends: tuple[LogEnd, LogEnd],
+    parting: Parting,
+    damaged_at: dict[str, int],
+) -> CopiesVerdict:
+    """Return the verdict, after both logs were walked; ``damaged_at`` is by side."""
+    low, high = max(reaches.starts), min(reaches.ends)
+    is_apart = high <= low and all(
+        end > start for start, end in zip(reaches.starts, reaches.ends, strict=True)
+    )
+    since = parting.log_offset if parting.log_offset is not None else max(low, high)
+    if is_apart:
+        histories = Histories.APART
+    elif parting.log_offset is not None:
+        histories = Histories.PARTED
+    elif parting.is_open or not all(store.can(Deed.READ_LOG) for store in stores):
+        histories = Histories.UNKNOWN
+    else:
+        histories = Histories.EQUAL if reaches.ends[0] == reaches.ends[1] else Histories.ONE
+    shares = tuple(
+        _share(side, stores[side], reaches, ends[side], parting, since, damaged_at) for side in (0, 1)
+    )
+    if is_apart:
+        shares = tuple(
+            replace(
+                share,
+                records=share.records + share.older_records,
+                bytes=share.bytes + share.older_bytes,
+                older_records=0,
+                older_bytes=0,
+            )
+            for share in shares
+        )
+    shorter = 0 if reaches.ends[0] <= reaches.ends[1] else 1
+    common = ends[shorter].last if parting.log_offset is None else None
+    if parting.common is not None and parting.log_offset is not None:
+        common = record_at(stores[0].commitlog, parting.common)
+    ahead = "ba"[shorter] if histories in {Histories.ONE, Histories.APART} else None
+    promote = ahead
+    if histories is Histories.PARTED:
+        better = max(shares, key=lambda share: (share.records, share.last_timestamp_ms or 0))
+        promote = better.side
+    following: tuple[Following, ...] = ()
+    if all(store.kind is PathKind.STORE for store in stores):
+        doubt = _doubt(stores, histories)
+        following = tuple(
+            Following(slave.side, Answer.UNKNOWN, doubt)
+            if doubt
+            else _following((slave, master), stores, histories, parting.log_offset)
+            for slave, master in (shares[::-1], shares)
+        )
+        promote = None if doubt else promote
+    lost = next((share.records for share in shares if promote not in {None, share.side}), 0)
+    place = None if is_apart else LogMessage.of(common)
+    return CopiesVerdict(
+        histories,
+        parting.log_offset,
+        parting.log_offset is not None and parting.common is None and low > 0,
+        parting.joint if parting.log_offset is not None else None,
+        place,
+        (shares[0], shares[1]),
+        ahead,
+        following,
+        promote,
+        lost,
+        tuple(_clocks(place, shares, parting)),
+    )
+
+
+def _share(
+    side: int,
+    store: Store,
+    reaches: LogBounds,
+    end: LogEnd,
+    parting: Parting,
+    since: int,
+    damaged_at: dict[str, int],
+) -> LogShare:
+    start, stop, other = reaches.starts[side], reaches.ends[side], 1 - side
+    until = min(stop, reaches.ends[other]) if parting.joint is None else parting.joint
+    own = max(0, until - since) + max(0, stop - max(reaches.ends[other], start))
+    older = max(0, min(stop, reaches.starts[other]) - start)
+    return LogShare(
+        "ab"[side],
+        start,
+        stop,
+        parting.own[side] + parting.beyond[side] if parting.log_offset is not None else parting.beyond[side],
+        own,
+        parting.older[side],
+        older,
+        LogMessage.of(record_at(store.commitlog, since)) if own else None,
+        None if end.last is None else end.last.head.store_timestamp_ms,
+        damaged_at.get("ab"[side]),
+    )
+
+
+def _doubt(stores: tuple[Store, Store], histories: Histories) -> str:
+    """Return why classic HA's rules do not answer; empty if they do."""
+    if histories is Histories.UNKNOWN:
+        return "not all of the logs could be compared"
+    if any(segment.framing is not PLAIN for store in stores for segment in store.commitlog):
+        return "the members of a DLedger group settle it themselves, by their entries' terms"
+    if any(store.confirm_offset is not None for store in stores):
+        return "in controller mode a slave cuts its log itself, where its epochs part from the master's"
+    lines = {release.line for store in stores for release in store.settings.candidates}
+    if not set.intersection(*({r.line for r in store.settings.candidates} for store in stores)):
+        return f"they are of releases {' and '.join(sorted(lines))}, and that was never tried"
+    return ""
+
+
+def _following(
+    pair: tuple[LogShare, LogShare], stores: tuple[Store, Store], histories: Histories, parting: int | None
+) -> Following:
+    """Return what becomes of a slave and its master; 4.9.8 and 5.x do the same, but for a longer log."""
+    slave, master = pair
+    name = master.side.upper()
+    log, files = (stores["ab".index(share.side)].commitlog for share in pair)
+    if not slave.end:
+        last = files.segments[-1].start if len(files) else 0
+        if not last:
+            return Following(slave.side, Answer.YES, f"its log is empty, and gets all of {name}'s")
+        why = f"its log is empty: {name} sends only its last file, from byte {last} on"
+        return Following(slave.side, Answer.LAST_FILE, why)
+    if slave.end < master.start:
+        why = f"its log ends at {slave.end}, before {name}'s first byte {master.start}: it waits for ever"
+        return Following(slave.side, Answer.COPY, why)
+    cuts = [place for place in (parting, slave.damaged_at) if place is not None]
+    cuts += [master.end] if slave.end > master.end else []
+    if not cuts:
+        return Following(slave.side, Answer.YES, f"it goes on from byte {slave.end}")
+    cut = min(cuts)
+    if cut == parting or histories is Histories.APART:
+        why = (
+            f"no broker compares content, so it would keep its own history and get {name}'s bytes after that,"
+            " mostly from the middle of a record; its queues would stand still there"
+        )
+    elif cut == slave.damaged_at:
+        why = f"only bytes after its log's end are copied: the damage at byte {cut} would stay"
+    else:
+        why = _longer(name, stores["ab".index(master.side)])
+    segment = log.segment_at(cut - 1) if max(slave.start, master.start) < cut else None
+    if segment is None or histories is Histories.APART:
+        return Following(slave.side, Answer.COPY, why)
+    return Following(slave.side, Answer.CUT, why, cut, segment.label, cut - segment.start)
+
+
+def _longer(name: str, master_store: Store) -> str:
+    lines = {release.line for release in master_store.settings.candidates}
+    ways = []
+    if "4.9" in lines:
+        ways.append(f"{name} refuses it again and again (4.9)")
+    if lines - {"4.9"}:
+        ways.append(
+            f"it gets nothing, and, once {name} has grown past it, bytes that do not fit its own (5.x)"
+        )
+    return f"its log is longer: {', or '.join(ways)}"
+
+
+def _clocks(common: LogMessage | None, shares: tuple[LogShare, ...], parting: Parting) -> Iterator[str]:
+    """Yield what the store times show about the clocks, and about two masters at one time."""
+    for share in shares:
+        if share.first is None or common is None:
+            continue
+        early = common.store_timestamp_ms - share.first.store_timestamp_ms
+        if early >= _CLOCK_SLACK_MS:
+            name, seconds = share.side.upper(), round(early / 1000)
+            yield f"the messages of {name} alone begin {seconds:,} s before the last common one was stored"
+    if parting.log_offset is None or parting.joint is not None:
+        return
+    spans = [
+        (share.first.store_timestamp_ms, share.last_timestamp_ms)
+        for share in shares
+        if share.first is not None and share.last_timestamp_ms is not None
+    ]
+    if len(spans) == len(shares):
+        begin, end = max(span[0] for span in spans), min(span[1] for span in spans)
+        if begin <= end:
+            yield f"both took messages from {time_text(begin)} to {time_text(end)}: two masters at one time"
+
+
+def log_shares(verdict: CopiesVerdict) -> Iterator[str]:
+    """Yield a sentence about what each side has alone."""
+    for share in verdict.shares:
+        parts = []
+        if share.records or share.bytes:
+            parts.append(f"{counted(share.records, 'message', spec=',')} ({share.bytes:,} bytes) alone")
+        if share.older_records or share.older_bytes:
+            older = counted(share.older_records, "older message", spec=",")
+            parts.append(f"{older} ({share.older_bytes:,} bytes), which expired in the other or are missing")
+        if parts:
+            yield f"{share.side.upper()} has {' and '.join(parts)}"
