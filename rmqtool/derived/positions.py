@@ -42,6 +42,7 @@ def _head(file: ReadOnlyFile, unreadable: MutableSequence[UnreadableRange] | Non
 
 
 _SEPARATOR = "@"
+_ID_DIGITS = 10  # of an int
 _TABLES = ("offsetTable", "lmqOffsetTable")
 _CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
 _DELAYS = "delayOffset.json"
@@ -85,7 +86,7 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
         yield from offsets_in(f"config/{name}", _document(store, name))
     for table in _tables(_document(store, _DELAYS)):
         for level, offset in table.items():
-            if level.isdecimal() and int(level) > 0 and isinstance(offset, int) and offset >= 0:
+            if _is_id(level) and int(level) > 0 and isinstance(offset, int) and offset >= 0:
                 place = DELAY_FILE, SCHEDULE_TOPIC, int(level) - 1
                 yield Consumed(*place, f"delay level {level}", offset)
     yield from _of_timer(store)
@@ -150,5 +151,9 @@ def _of_group(file: str, key: str, value: object) -> Iterator[Consumed]:
         return
     offsets = value if isinstance(value, dict) else {"0": value}
     for queue_id, offset in offsets.items():
-        if queue_id.isdecimal() and isinstance(offset, int) and offset >= 0:
+        if _is_id(queue_id) and isinstance(offset, int) and offset >= 0:
             yield Consumed(file, topic, int(queue_id), f"group {group}", offset)
+
+
+def _is_id(text: str) -> bool:
+    return text.isdecimal() and len(text) <= _ID_DIGITS

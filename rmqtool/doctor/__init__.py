@@ -93,6 +93,7 @@ OTHER_KEEPERS = ("topics", "subscriptionGroups", *OFFSET_DATABASES)
 Document = dict[str, Any]
 
 _SHOWN_BYTES = 40
+_LONG = re.compile(r"-?\d{1,19}")
 _SKIPPED = "\0 \t\r\n\f\b\ufeff"
 """Characters that brokers skip before and after the object: fastjson 1.2 and 2.0, 4.9.8 to 5.5.1."""
 
@@ -290,11 +291,15 @@ def _cut(text: str, kind: ConfigKind) -> tuple[CopyState, Document]:
 def _is_numbers(value: object) -> bool:
     """Return whether it is a number, or a map of numbers by number; brokers take those in quotes, too."""
     if isinstance(value, dict):
-        return all(key.lstrip("-").isdecimal() and _is_number(number) for key, number in value.items())
+        return all(_is_long(key) and _is_number(number) for key, number in value.items())
     return _is_number(value)
 
 
 def _is_number(value: object) -> bool:
     if isinstance(value, str):
-        return value.lstrip("-").isdecimal()
+        return _is_long(value)
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _is_long(text: str) -> bool:
+    return _LONG.fullmatch(text) is not None

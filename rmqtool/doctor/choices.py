@@ -204,6 +204,7 @@ class QueueEnds:
 
 
 DELAYS = "delayOffset.json"
+_LEVEL_DIGITS = 9
 
 
 class OffsetPlace(NamedTuple):
@@ -220,7 +221,7 @@ class OffsetPlace(NamedTuple):
     def reader(self, kind: ConfigKind) -> tuple[str, str, int] | None:
         """Return reader, topic and queue id; None if it names none."""
         if kind.name == DELAYS:
-            is_level = self.entry.isdecimal() and int(self.entry) > 0
+            is_level = self.entry.isdecimal() and len(self.entry) <= _LEVEL_DIGITS and int(self.entry) > 0
             return (f"delay level {self.entry}", SCHEDULE_TOPIC, int(self.entry) - 1) if is_level else None
         topic, separator, group = self.entry.rpartition("@")
         number = "0" if self.inner is None else self.inner

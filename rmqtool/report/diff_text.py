@@ -161,6 +161,9 @@ def _verdict(comparison: StoreComparison) -> str:
         verdict = f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})"
     if normal:
         verdict += f", {normal} as between replicas at work ({_numbers(comparison.normal)})"
+    settings = comparison.settings
+    if settings:
+        verdict += f", {settings.total()} of settings ({_numbers(settings)})"
     return verdict
 
 
@@ -183,6 +186,7 @@ def diff_facts(comparison: StoreComparison) -> dict[str, Any]:
         "differences": dict(comparison.counts),
         "normalDifferences": dict(comparison.normal),
         "beyondOtherLog": {name: count for name, count in comparison.beyond.items() if count},
+        "settings": dict(comparison.settings),
         "healing": json_value(comparison.healing),
         "verdict": json_value(comparison.verdict),
         "notes": comparison.notes,

@@ -201,7 +201,7 @@ def _query_line(definitions: Definitions) -> Schema:
 
 
 def _diff_facts(definitions: Definitions) -> dict[str, Schema]:
-    counts = ("compared", "differences", "normalDifferences", "beyondOtherLog")
+    counts = ("compared", "differences", "normalDifferences", "beyondOtherLog", "settings")
     verdict = {"anyOf": [definitions.of(CopiesVerdict), {"type": "null"}]}
     lists = {"healing": array_of(definitions.of(Healing)), "verdict": verdict, "notes": array_of(_TEXT)}
     return {"a": _TEXT, "b": _TEXT, **dict.fromkeys(counts, _COUNTS), **lists}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from rmqtool.store import StoreFile
 
 Value = int | str | dict[str, str]
+CONFIG = "config/"
+"""The beginning of the structure of a setting's difference: its file."""
 
 
 def is_time(name: str) -> bool:
@@ -53,7 +55,7 @@ class Difference:
     """One difference, or a run of neighbours that only one side has.
 
     Attributes:
-        structure: As for ``--type``.
+        structure: As for ``--type``, or a file in ``config/``.
         change: Its kind.
         message: One sentence.
         topic: Of the queue.
@@ -123,6 +125,7 @@ class StoreComparison:
         notes: Sentences about parts that were not compared, or whose difference means nothing.
         damaged: Differences in which one log, or both, are damaged, by side.
         healing: Losses of each side that the other can fill, once all was compared.
+        settings: Differences in ``config/``, by file; they are no difference of the stores.
         damaged_at: Physical offset of the first record that is damaged on one side alone, by side.
         verdict: On the two copies of a log; None if no two logs were compared.
         is_unread: Whether a log, or the only form of queues, is in a form that is not read, so not compared.
@@ -141,6 +144,7 @@ class StoreComparison:
     notes: list[str] = field(default_factory=list)
     is_damaged: bool = False
     damaged: Counter[str] = field(default_factory=Counter)
+    settings: Counter[str] = field(default_factory=Counter)
     damaged_at: dict[str, int] = field(default_factory=dict)
     healing: list[Healing] = field(default_factory=list)
     verdict: CopiesVerdict | None = None
@@ -165,6 +169,8 @@ class StoreComparison:
     def count(self, difference: Difference) -> Difference:
         """Count a difference, and return it."""
         counts = self.normal if difference.normal else self.counts
+        if difference.structure.startswith(CONFIG):
+            counts = self.settings
         counts[difference.structure] += difference.count
         if difference.damaged is not None:
             self.is_damaged = True

@@ -14,6 +14,7 @@ from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing
 from rmqtool.commands.diff.entries import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.log import diff_logs, log_reaches
 from rmqtool.commands.diff.records import Parting
+from rmqtool.commands.diff.settings import diff_settings
 from rmqtool.commands.diff.verdict import judge_copies
 from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
@@ -334,6 +335,8 @@ def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
     yield from _diff_queues(a, b, PathKind.BATCHCONSUMEQUEUE, reaches, comparison)
     yield from _diff_index(a, b, reaches, comparison)
     yield from _diff_checkpoint(a, b, comparison)
+    if a.kind is PathKind.STORE:
+        yield from diff_settings(a, b, comparison)
     if a.kind is PathKind.STORE and len(a.commitlog) and len(b.commitlog):
         comparison.healing += healing(a, b, reaches, comparison)
 
