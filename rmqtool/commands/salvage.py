@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,12 +15,14 @@ from rmqtool.check.digests import manifest_lines
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, counted
+from rmqtool.formats.framing import PLAIN
 from rmqtool.outcomes import best, is_needed
 from rmqtool.progress import Progress, timed
 from rmqtool.projection import json_object
 from rmqtool.salvage import Choices, Holes, PartKind, SalvagedQueue, SalvagePlan, SourceFile
 from rmqtool.salvage.derived import make_derived
 from rmqtool.salvage.making import LOST_BODY
+from rmqtool.salvage.plain_log import copy_timer_log, file_queue, write_planned
 from rmqtool.salvage.sidecars import (
     ConfigFile,
     before_lines,
@@ -31,7 +34,7 @@ from rmqtool.salvage.sidecars import (
     rescue_map,
     write_checkpoint,
 )
-from rmqtool.salvage.writing import PlannedLog, is_link, write_found, writing_log
+from rmqtool.salvage.writing import LOG_DIRECTORY, PlannedLog, copy_file, is_link, write_found, writing_log
 from rmqtool.store.kinds import SALVAGE_REPORT, SALVAGE_SIDECARS
 from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
@@ -55,6 +58,8 @@ _OF_PLAN = (
     *("kept_damaged", "odd_times", "queues", "notes"),
 )
 _LINK = "it is a link, of which only the log's own records are copied"
+_PLAIN = ", but enableDLegerCommitLog=false,"
+_REPEATS = "--holes repeat is for a plain log; of one of DLedger, a tombstone says that a message is lost"
 _PARTIAL = " A part, as requested: consumers find less than before."
 
 
@@ -137,6 +142,8 @@ class SalvageReport:
         index_entries: index entries written.
         assumed: settings that no file shows, and what queues and index rest on by them.
         config: the broker's files, and why some are not copied.
+        addresses: of a plain log that was made of DLedger's, those in records that were mapped, by the kinds
+            of ``rmqtool convert``; None of any other.
         outcomes: of this and of other actions; empty where nothing is wrong, and of what a salvage made.
         notes: sentences.
         seconds: wall time of each stage.
@@ -161,6 +168,7 @@ class SalvageReport:
     index_entries: int | None
     assumed: Mapping[str, str]
     config: tuple[ConfigFile, ...]
+    addresses: Mapping[str, int] | None
     outcomes: tuple[Outcome, ...]
     notes: tuple[str, ...]
     seconds: Mapping[str, float]
@@ -175,6 +183,7 @@ class SalvageReport:
         index_entries: int | None = None,
         assumed: Mapping[str, str] | None = None,
         config: tuple[ConfigFile, ...] = (),
+        addresses: Mapping[str, int] | None = None,
         outcomes: tuple[Outcome, ...] = (),
         seconds: Mapping[str, float] | None = None,
     ) -> SalvageReport:
@@ -216,6 +225,7 @@ class SalvageReport:
             index_entries=index_entries,
             assumed=dict(assumed or {}),
             config=config,
+            addresses=addresses,
             outcomes=outcomes,
             seconds=dict(seconds or {}),
         )
@@ -280,7 +290,8 @@ class SalvageReport:
         hint, place = fetched(self.out)
         return (
             f"{hint}{resting_on(self.assumed)}To use it:\n  rmqtool verify {place}\nThen start a broker"
-            f" with the old settings on a copy of it (storePathRootDir).{self._met}"
+            f" with the old settings{'' if self.addresses is None else _PLAIN} on a copy of it"
+            f" (storePathRootDir).{self._met}"
         )
 
     @property
@@ -349,6 +360,8 @@ def _check(request: SalvageRequest) -> None:
     for store in request.stores:
         store.require_log("salvage")
         store.require(Deed.SALVAGE)
+        if request.choices.holes is Holes.REPEAT and any(file.framing != PLAIN for file in store.commitlog):
+            raise UsageError(f"{store.base}: {_REPEATS}")
         holder = None if store.root is None or request.live else lock_holder(store.root)
         if holder is not None:
             raise RefusedError(
@@ -390,28 +403,41 @@ def _carry_out(
 ) -> SalvageReport:
     handle, store = area.handle, request.stores[0]
     log = PlannedLog(plan, request.copies.logs, silent=plan.holes is Holes.REPEAT)
-    with writing_log(log, handle, engine) as written_log:
-        with timed(seconds, "derived"):  # it reads what is planned, so nobody waits for the other
-            derived = make_derived(log, store, handle, engine, progress)
+    plain, copy_log = None, copy_file
+    ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
+    end, last_record = plan.end, ends[-1].start if ends else plan.start
+    if plan.form.entries_from is None:
+        with writing_log(log, handle, engine) as written_log:
+            with timed(seconds, "derived"):  # it reads what is planned, so nobody waits for the other
+                derived = make_derived(log, store, handle, engine, progress)
+            with timed(seconds, "write"):
+                progress.stage("write", None)
+                files = written_log()
+    else:
         with timed(seconds, "write"):
             progress.stage("write", None)
-            files = written_log()
+            plain = write_planned(log.files, handle, engine)
+            written = handle.finished(LOG_DIRECTORY)
+            files = [(file.label, digest) for file, digest in handle.digests(written, engine.map).items()]
+            copy_log = partial(copy_timer_log, addresses=plain.addresses, counts=plain.counts)
+            end, last_record = plain.end or (end, last_record)
+        with timed(seconds, "derived"):
+            derived = make_derived(log, store, handle, engine, progress, file_queue(handle))
     with timed(seconds, "beside"):
         aside = write_found(plan.found, log.logs, handle)
         config, more = copy_config(store, handle)
         compacted, logs = copy_compaction(store, plan, handle)
-        timer, wheel = copy_timer(store, handle)
+        timer, wheel = copy_timer(store, handle, copy_log)
         links = [
             ConfigFile(segment.label, _LINK) for copy in log.logs for segment in copy if is_link(segment)
         ]
-        ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
         checkpoint = write_checkpoint(
             handle,
             store.settings.release,
             last_ms=max([0, *(queue.last_stored_ms or 0 for queue in plan.queues)]),
             index_ms=derived.index_ms,
-            end=plan.end,
-            last_record=ends[-1].start if ends else plan.start,
+            end=end,
+            last_record=last_record,
         )
         beside = [*aside, *more, *logs, *wheel, *derived.files, checkpoint]
     report = SalvageReport.of(
@@ -421,6 +447,7 @@ def _carry_out(
         index_entries=derived.entries,
         assumed=derived.assumed,
         config=(*config, *timer, *compacted, *links),
+        addresses=None if plain is None else {kind: count for kind, count in plain.counts.items() if count},
         seconds=seconds,
     )
     before = before_lines(request.stores[0], plan.start)

@@ -13,7 +13,7 @@ import numpy as np
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.genuine.evidence import QueueEvidence, confirmed_units
 from rmqtool.genuine.records import CONTROLS, SAMPLE, Aside, Grounds, LogCopy, by_queue, read_record
-from rmqtool.kernels.rows import frame_starts, frame_stops
+from rmqtool.kernels.rows import frame_sizes, frame_starts, frame_stops
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -292,7 +292,7 @@ class FrameDisputes(Disputes):
         taken = 0
         for some in (rows, mine):
             low, high = np.searchsorted(some["log_offset"], [start, stop])
-            taken += int(some["total_size"][low:high].sum())
+            taken += int(frame_sizes(some[low:high]).sum())
         for blank in self._copies[0].blanks.values():
             segment = log.segment_at(blank) if start <= blank < stop else None
             taken += 0 if segment is None else segment.stop - blank

@@ -19,7 +19,7 @@ from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.genuine.beyond import UnitsBeyond
 from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, LogCopy, Mark, by_queue, read_record
-from rmqtool.kernels.rows import frame_starts, frame_stops
+from rmqtool.kernels.rows import frame_sizes, frame_starts, frame_stops
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource, queue_counts
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC
@@ -473,7 +473,7 @@ class ChainedCopy:
     def _without_doubt(self, queues: list[Int64s], runs: list[Int64s]) -> Int64s:
         """Return the bytes of records without doubt in front of each record, ``(n + 1,)``."""
         records = self.copy.records
-        taken = np.where(self.kept, records["total_size"], 0).astype(np.int64)
+        taken = np.where(self.kept, frame_sizes(records), 0)
         for number, (units, cuts) in enumerate(zip(queues, runs, strict=True)):
             lone = np.flatnonzero(np.diff(cuts) == 1)
             rows = units[cuts[lone]] if len(cuts) > 1 else units[:0]

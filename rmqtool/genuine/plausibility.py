@@ -19,7 +19,7 @@ import numpy as np
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.genuine.evidence import ChainedCopy, ChainGap, QueueEvidence, runs_of
 from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, LogCopy, Mark, in_queue_order
-from rmqtool.kernels.rows import frame_starts, frame_stops
+from rmqtool.kernels.rows import frame_sizes, frame_starts, frame_stops
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s
@@ -278,7 +278,7 @@ class _FieldJudge:
                 self.cause[self.record_of[number]] = Cause.FIELDS
 
     def _count_kept(self) -> None:
-        sizes = np.where(self.judged.kept, self.copy.records["total_size"], 0).astype(np.int64)
+        sizes = np.where(self.judged.kept, frame_sizes(self.copy.records), 0)
         self._kept_before = np.concatenate([[0], np.cumsum(sizes)])
 
     def _suspects(self) -> Bools:

@@ -64,6 +64,11 @@ def frame_stops(rows: Rows, place: str = "log_offset") -> Int64s:
     return stops
 
 
+def frame_sizes(rows: Rows) -> Int64s:
+    """Return the bytes of the frames of records, ``(n,)``."""
+    return frame_stops(rows) - frame_starts(rows)
+
+
 MISMATCH_ROW = np.dtype([("log_offset", np.int64), ("total_size", np.int64), ("read_length", np.int64)])
 """A record whose lengths do not add up to its TOTALSIZE: the broker reads one and skips by the other.
 

@@ -20,6 +20,7 @@ from typing import ClassVar
 
 from rmqtool import options
 from rmqtool.account import AccountError
+from rmqtool.formats.framing import DLEDGER, PLAIN, Framing
 from rmqtool.genuine.records import Grounds  # noqa: TC001 - a plan is built of its annotations
 
 PLAN_SCHEMA = "rmqtool.salvage-plan/1"
@@ -88,7 +89,7 @@ class Part:
 
     Attributes:
         kind: its kind.
-        start: physical offset.
+        start: physical offset, of the first frame of records.
         length: bytes.
         source: of records, the number of the copy they come from.
         records: how many it holds; 0 for blank and zeros.
@@ -285,12 +286,18 @@ class RecordForm:
         dup_info: they carry DUP_INFO, which a broker with ``duplicationEnable`` demands.
         store_host: address and port, eight bytes.
         largest: bytes of one filler: brokers allocate TOTALSIZE.
+        entries_from: physical offset from which on the log has entries of DLedger; None without any.
     """
 
     appends_crc: bool
     dup_info: bool
     store_host: bytes
     largest: int
+    entries_from: int | None = None
+
+    def framing_at(self, place: int) -> Framing:
+        """Return the framing of the log at a physical offset."""
+        return PLAIN if self.entries_from is None or place < self.entries_from else DLEDGER
 
 
 @dataclass(frozen=True, slots=True)

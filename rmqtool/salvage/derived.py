@@ -58,9 +58,14 @@ class DerivedFiles:
 
 
 def make_derived(
-    log: PlannedLog, store: Store, staging: StagingHandle, engine: Engine, progress: Progress
+    log: PlannedLog,
+    store: Store,
+    staging: StagingHandle,
+    engine: Engine,
+    progress: Progress,
+    written: FileQueue | None = None,
 ) -> DerivedFiles:
-    """Make queues and index over a planned log, by the settings of a store.
+    """Make queues and index over a planned log, or the one that was written of it, by a store's settings.
 
     With ``--holes repeat`` the queues are made over a log with tombstones, whose units then repeat the one
     before; the index over one without.
@@ -73,7 +78,7 @@ def make_derived(
             reput_plan(replace(log, silent=True).files, store, staging, "index"), engine, progress
         )
     else:
-        queues = index = run_reput(reput_plan(log.files, store, staging, *PARTS), engine, progress)
+        queues = index = run_reput(reput_plan(written or log.files, store, staging, *PARTS), engine, progress)
     files = [file for name in _DERIVED for file in staging.finished(name)]
     digests = staging.digests(files, engine.map)
     made = sum(log.plan.records_of(kind) for kind in (PartKind.TOMBSTONES, PartKind.FILLER))

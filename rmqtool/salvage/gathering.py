@@ -19,6 +19,7 @@ from rmqtool.account.log_losses import account_of, before_log
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.formats.framing import PLAIN
 from rmqtool.genuine.disputes import Disputes, joined, overlaps, uncover, where
 from rmqtool.genuine.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.genuine.plausibility import JudgedRecords
@@ -310,6 +311,7 @@ class LogCopies:
             dup_info=says("duplicationEnable")
             or (bool(samples) and all("DUP_INFO" in properties for properties, _ in samples)),
             store_host=next((host for _, host in samples if len(host) == len(_LOOPBACK)), _LOOPBACK),
+            entries_from=next((file.start for file in self.logs[0] if file.framing != PLAIN), None),
             largest=min(int(settings["maxMessageSize"].value or _LARGEST_FILLER), _LARGEST_FILLER),
         )
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.formats.framing import END_MARK_BYTES
-from rmqtool.kernels.rows import frame_stops
+from rmqtool.kernels.rows import frame_starts, frame_stops
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,8 +49,8 @@ class KeptRanges:
 
     @cached_property
     def starts(self) -> Rows:
-        """Physical offsets of the kept ranges, ``(n,)``."""
-        return np.ascontiguousarray(self.records["log_offset"])
+        """Physical offsets of the frames of the kept ranges, ``(n,)``."""
+        return np.ascontiguousarray(frame_starts(self.records))
 
     def file_stop(self, log_offset: int) -> int:
         """Return where the file ends that holds a byte."""

@@ -19,7 +19,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.genuine.beyond import able_to_prove, covered
 from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, by_queue
-from rmqtool.kernels.rows import frame_stops
+from rmqtool.kernels.rows import frame_sizes, frame_stops
 from rmqtool.salvage import Lost, PartKind, SalvagedQueue
 from rmqtool.scan.records import record_at
 from rmqtool.topics import LMQ_PREFIX
@@ -55,10 +55,10 @@ class LossFinder:
         records = self.judged.copy.records[self.judged.kept]
         self._starts = np.ascontiguousarray(records["log_offset"])
         self._stops = frame_stops(records)
-        self._taken = np.concatenate([[0], np.cumsum(records["total_size"], dtype=np.int64)])
+        self._taken = np.concatenate([[0], np.cumsum(frame_sizes(records))])
         every = self.judged.copy.records
         self._all_stops = frame_stops(every)
-        self._all_taken = np.concatenate([[0], np.cumsum(every["total_size"], dtype=np.int64)])
+        self._all_taken = np.concatenate([[0], np.cumsum(frame_sizes(every))])
 
     @property
     def _finder(self) -> AbsentFinder:

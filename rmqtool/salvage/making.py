@@ -21,7 +21,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from rmqtool.formats import message
-from rmqtool.formats.framing import PLAIN
+from rmqtool.formats.framing import DLEDGER
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE, masked_crc32
 from rmqtool.topics import HALF_TOPIC, OP_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
 
@@ -86,10 +86,11 @@ def bare_content(topic: str, queue_id: int, store_timestamp_ms: int) -> tuple[Pr
 
 
 def record_size(form: RecordForm, topic: str, properties: Properties, body: str = "") -> int:
-    """Return the bytes of a record as ``encode_record`` makes it."""
+    """Return the bytes of a record as ``encode_record`` makes it; where some have a lead, with one."""
     encoded = topic.encode()
     wide = len(encoded) > _V1_LARGEST_TOPIC
-    size = message.SMALLEST_RECORD + len(encoded) + wide
+    lead = 0 if form.entries_from is None else DLEDGER.lead
+    size = lead + message.SMALLEST_RECORD + len(encoded) + wide
     return size + len(_property_bytes(form, properties)) + _sum_bytes(form) + len(body.encode())
 
 
@@ -124,7 +125,12 @@ def encode_record(
     queue_offset: int,
     sys_flag: int = message.TRANSACTION_NONE,
 ) -> bytes:
-    """Return a record of ``size`` bytes that lies at ``at``; its body takes up what is left."""
+    """Return a record whose frame lies at ``at`` and has ``size`` bytes, its lead zeros.
+
+    Its body takes up what is left.
+    """
+    lead = form.framing_at(at).lead
+    at, size = at + lead, size - lead
     topic = (part.topic or "").encode()
     wide = len(topic) > _V1_LARGEST_TOPIC
     properties = _property_bytes(form, part.properties)
@@ -147,7 +153,7 @@ def encode_record(
             properties,
         )
     )
-    return record + record_crc(record) if form.appends_crc else record
+    return bytes(lead) + record + (record_crc(record) if form.appends_crc else b"")
 
 
 def record_crc(record: bytes) -> bytes:
@@ -161,11 +167,6 @@ def encode_filler(form: RecordForm, part: Part) -> bytes:
     return encode_record(
         form, part, at=part.start, size=part.length, queue_offset=0, sys_flag=message.TRANSACTION_ROLLBACK
     )
-
-
-def encode_blank(length: int) -> bytes:
-    """Return the mark that ends a file; zeros follow."""
-    return PLAIN.end_mark(length)
 
 
 def encode_tombstones(form: RecordForm, part: Part) -> bytes:
@@ -182,7 +183,8 @@ def encode_tombstones(form: RecordForm, part: Part) -> bytes:
         )
     many = bytearray(tombstone * part.records)
     places = struct.Struct(">qq")
-    at = message.HEAD_OFFSETS[0]["queueOffset"]
+    lead = form.framing_at(part.start).lead
+    at, start = lead + message.HEAD_OFFSETS[0]["queueOffset"], lead + part.start
     for number in range(part.records):
-        places.pack_into(many, number * size + at, first + number, part.start + number * size)
+        places.pack_into(many, number * size + at, first + number, start + number * size)
     return bytes(many)

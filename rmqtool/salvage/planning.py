@@ -183,10 +183,10 @@ class Planner:
     def _belied(self, ranges: KeptRanges, piece: FreeRange) -> int:
         """Return the record after such a hole, or that before it if a unit proves the other alone."""
         number = int(np.searchsorted(ranges.starts, piece.stop)) - 1
-        before = int(ranges.starts[number])
+        before, after = (int(ranges.records["log_offset"][place]) for place in (number, number + 1))
         proven = self.copy.units["log_offset"][self.judged.confirmed]
         is_met = number >= 0 and frame_stops(ranges.records[number]) == piece.start
-        return before if is_met and piece.stop in proven and before not in proven else piece.stop
+        return before if is_met and after in proven and before not in proven else after
 
     def _cut(self, ranges: KeptRanges) -> bool:
         """End the log at its first hole; return whether there is one."""
@@ -204,7 +204,7 @@ class Planner:
         joined = (frame_starts(rows)[1:] == stops[:-1]) & (rows["source"][1:] == rows["source"][:-1])
         cuts = np.concatenate([[0], np.flatnonzero(~joined) + 1, [len(rows)]])
         for begin, end in itertools.pairwise(cuts):
-            at = int(rows["log_offset"][begin])
+            at = int(ranges.starts[begin])
             length, source = int(stops[end - 1]) - at, int(rows["source"][begin])
             yield Part(PartKind.RECORDS, at, length, source=source, records=int(end - begin))
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rmqtool.account.log_losses import before_log
+from rmqtool.derived.timer import TIMER_LOG
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
@@ -33,12 +34,14 @@ from rmqtool.store.broker_json import (
 from rmqtool.store.segments import StoreFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from rmqtool.releases import Release
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
+
+    _Copier = Callable[[StagingHandle, StoreFile], tuple[str, str]]
 
 
 _RESCUED, _LOST = "+", "-"
@@ -143,7 +146,6 @@ def _status(part: Part, plan: SalvagePlan) -> str:
 
 
 _TIMER_PLACES = ("timerwheel", "config/timercheck")
-_TIMER_LOG = "timerlog"
 _COPIED = frozenset({FileKind.FILE, FileKind.LINK, FileKind.HIDDEN})
 """Kinds of entries that are copied, or reported: links and what may not be read."""
 _MANY = 1000  # config files that are read
@@ -236,16 +238,20 @@ def _parsed(path: Location) -> tuple[bytes | None, str | None]:
         return None, str(failure)
 
 
-def copy_timer(store: Store, staging: StagingHandle) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
-    """Copy what the timer of 5.x knows: records keep their places, so what it names is still there."""
+def copy_timer(
+    store: Store, staging: StagingHandle, copy: _Copier = copy_file
+) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
+    """Copy what the timer of 5.x knows, its log by ``copy``: what that names is where the records are."""
     if store.root is None:
         return [], []
     root = store.root.without_links()
-    return copied(root, [*map(root.__truediv__, _TIMER_PLACES), root / _TIMER_LOG], staging)
+    beside, files = copied(root, map(root.__truediv__, _TIMER_PLACES), staging)
+    more, logs = copied(root, [root / TIMER_LOG], staging, copy)
+    return beside + more, files + logs
 
 
 def copied(
-    root: Location, places: Iterable[Location], staging: StagingHandle
+    root: Location, places: Iterable[Location], staging: StagingHandle, copy: _Copier = copy_file
 ) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
     """Copy files, and all below directories; report what may not be read, and links, which nobody follows."""
     reported: list[ConfigFile] = []
@@ -256,11 +262,11 @@ def copied(
             if status is None:
                 continue
             if status.kind is FileKind.DIRECTORY:
-                more = copied(root, [place / entry.name for entry in place.entries()], staging)
+                more = copied(root, [place / entry.name for entry in place.entries()], staging, copy)
                 reported, written = reported + more[0], written + more[1]
             elif status.kind in _COPIED:
                 place.read_head(1)  # fails before an empty file is made
-                written.append(copy_file(staging, StoreFile(place, label, status.size_bytes)))
+                written.append(copy(staging, StoreFile(place, label, status.size_bytes)))
         except DeniedError as failure:
             reported.append(ConfigFile(label, failure.reason))
     return reported, written

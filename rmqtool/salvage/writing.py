@@ -16,7 +16,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import TRANSACTION_ROLLBACK
 from rmqtool.io import DirectoryEntry, FileKind, Location, Status
 from rmqtool.salvage import Found, Part, PartKind, SalvagePlan
-from rmqtool.salvage.making import encode_blank, encode_filler, encode_record, encode_tombstones
+from rmqtool.salvage.making import encode_filler, encode_record, encode_tombstones
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
 
 if TYPE_CHECKING:
@@ -51,9 +51,10 @@ class PlannedLog:
         directory = Location(self, f"/{LOG_DIRECTORY}")
         starts = range(self.plan.start, self.plan.stop, self.plan.file_size)
         names = [(start, f"{start:020d}") for start in starts]
-        size = self.plan.file_size
+        size, form = self.plan.file_size, self.plan.form
         segments = [
-            Segment(directory / name, f"{LOG_DIRECTORY}/{name}", size, start) for start, name in names
+            Segment(directory / name, f"{LOG_DIRECTORY}/{name}", size, start, form.framing_at(start))
+            for start, name in names
         ]
         return FileQueue((directory,), tuple(segments))
 
@@ -131,7 +132,7 @@ class PlannedFile:
         if part.kind is PartKind.FILLER:
             return encode_filler(self._log.plan.form, part)[start : start + length]
         if part.kind is PartKind.FILE_END and not start:
-            return encode_blank(part.length)[:length]
+            return self._log.plan.form.framing_at(part.start).end_mark(part.length)[:length]
         return bytes(length)
 
     def _tombstones(self, part: Part, size: int, first: int, count: int) -> bytes:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.broker
 
 APPENDED = 20
+HOLE = 900
 
 
 def plain_conf(conf: Path, made: Path) -> Path:
@@ -71,6 +72,34 @@ def test_a_broker_without_dledger_goes_on(store: FixtureStore, tmp_path: Path) -
         for question, places in asked.items():
             assert places & there.keys() <= answers[question], question
     appended = served(new, "after-restart").keys() - served(new, "as-found").keys()
+    assert len(appended) >= APPENDED
+    left = rmqtool.open(tmp_path / "plain", broker_conf=conf).verify()
+    assert not [finding for finding in left.findings if finding.code.severity == "error"]
+
+
+@pytest.mark.parametrize("store", ledger_stores(), ids=lambda store: store.name)
+def test_a_broker_without_dledger_goes_on_with_what_is_salvaged(store: FixtureStore, tmp_path: Path) -> None:
+    """Of a log with a hole and headers of zeros: each message that is left, and one for each that is lost."""
+    root = store.copy_to(tmp_path / "ledger")
+    there = {
+        (message.topic, message.queue_id, message.queue_offset): message.uniq_key
+        for message in rmqtool.open(root).messages()
+    }
+    for number, file in enumerate(sorted((root / "dledger-n0" / "data").iterdir())):
+        data = bytearray(file.read_bytes())
+        data[:48] = bytes(48)
+        if number == 1:
+            data[2000 : 2000 + HOLE] = bytes(HOLE)
+        file.write_bytes(data)
+    report = rmqtool.open(root, broker_conf=store.conf).salvage(tmp_path / "plain")
+    conf = plain_conf(store.conf, tmp_path / "broker.conf")
+    (rows,) = jvm.serve(store.version, [jvm.Found(tmp_path / "plain", conf)], append=APPENDED, restart=True)
+    assert report.lost.proven == report.lost.placed == len(there) - report.records > 0
+    for phase in ("as-found", "after-append", "after-restart"):
+        shown = served(rows, phase)
+        keys = {place: shown[place].get("uniqKey") for place in there}
+        assert len([place for place in there if keys[place] == there[place]]) == report.records
+    appended = served(rows, "after-restart").keys() - served(rows, "as-found").keys()
     assert len(appended) >= APPENDED
     left = rmqtool.open(tmp_path / "plain", broker_conf=conf).verify()
     assert not [finding for finding in left.findings if finding.code.severity == "error"]

@@ -9,18 +9,25 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.commands.convert import ConvertReport, MappedFile
-from rmqtool.commands.convert.log import Addresses, Committed, FileTask, convert_file, copy_timer_log
 from rmqtool.derived.positions import last_dispatched
 from rmqtool.derived.queues import queue_in
 from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL
 from rmqtool.dispatch.index_keys import assumptions, tag_rule
 from rmqtool.engine.choice import opened_engine
-from rmqtool.errors import DeniedError, EnvironmentFailureError, LogDamagedError, RefusedError, UsageError
+from rmqtool.errors import EnvironmentFailureError, LogDamagedError, RefusedError, UsageError
 from rmqtool.formats.framing import DLEDGER
 from rmqtool.progress import stage_of, timed
 from rmqtool.projection import json_object
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.salvage.derived import PARTS, last_index_ms, reput_plan
+from rmqtool.salvage.plain_log import (
+    Addresses,
+    Committed,
+    FileTask,
+    convert_file,
+    copy_timer_log,
+    file_queue,
+)
 from rmqtool.salvage.sidecars import copied, write_checkpoint
 from rmqtool.salvage.writing import LOG_DIRECTORY, copy_file, is_link
 from rmqtool.store.kinds import CONFIG_DIRECTORY, CONVERT_REPORT, UNIT_QUEUE_KINDS, PathKind
@@ -28,18 +35,18 @@ from rmqtool.store.layouts import Deed
 from rmqtool.store.ledger import DATA, progress_of
 from rmqtool.store.lock import lock_holder
 from rmqtool.store.results import output_area
-from rmqtool.store.segments import FileQueue, Segment, StoreFile
+from rmqtool.store.segments import Segment, StoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from rmqtool.commands.convert import ConvertRequest
-    from rmqtool.commands.convert.log import ConvertedFile
     from rmqtool.engine import Engine
     from rmqtool.io import Location
     from rmqtool.progress import Progress
     from rmqtool.reput.pipeline import ReputResult
+    from rmqtool.salvage.plain_log import ConvertedFile
     from rmqtool.store import Store
     from rmqtool.store.staging import StagingHandle
 
@@ -230,15 +237,7 @@ def _derived(
     store: Store, log: _Log, staging: StagingHandle, engine: Engine, progress: Progress
 ) -> ReputResult:
     """Make queues and index of the new log."""
-    files = [
-        Segment(file.path, file.label, file.size_bytes, int(file.path.name))
-        for file in staging.finished(LOG_DIRECTORY)
-    ]
-    made = run_reput(
-        reput_plan(FileQueue((staging.results / LOG_DIRECTORY,), tuple(files)), store, staging, *PARTS),
-        engine,
-        progress,
-    )
+    made = run_reput(reput_plan(file_queue(staging), store, staging, *PARTS), engine, progress)
     end = log.taken[-1].end
     skipped = [skip.log_offset for skip in made.chain.skips if skip.log_offset < end]
     if skipped or made.chain.end != end:
@@ -277,13 +276,9 @@ def _copy_beside(
     places = [*map(root.__truediv__, _COPIED), *root.matching(f"{TIMER_WHEEL}.[0-9]*")]
     for left in copied(root, places, staging)[0]:
         yield left.label, left.problem or ""
-    for place in root.matching(f"{TIMER_LOG}/*"):
-        label, status = place.relative_to(root), place.status()
-        try:
-            if status is not None and place.read_head(1):
-                copy_timer_log(staging, StoreFile(place, label, status.size_bytes), addresses, log.counts)
-        except DeniedError as failure:
-            yield label, failure.reason
+    mapped = partial(copy_timer_log, addresses=addresses, counts=log.counts)
+    for left in copied(root, [root / TIMER_LOG], staging, mapped)[0]:
+        yield left.label, left.problem or ""
     if log.committed.beyond >= log.end:
         yield f"unit at {log.committed.beyond}", _BEYOND
     for made in log.files:

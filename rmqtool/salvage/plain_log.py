@@ -1,4 +1,4 @@
-"""Files of entries as files of a plain log: the same files, whose records have moved together.
+"""Files of DLedger's entries as files of a plain log: the same files, whose records have moved together.
 
 A record of entry i moves from ``pos + 48`` to ``pos - 48 * (i - f)``, where f is the first entry of its file.
 So a file needs nothing of the others, an address is mapped by the header of the entry that it leads to, and
@@ -7,10 +7,11 @@ one below the log stays below it. What the headers took is room before the mark 
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -29,21 +30,24 @@ from rmqtool.kernels.rows import (
     PHYSICAL_OFFSET_AT,
     PREPARED_OFFSET_AT,
     VARIANT_SHIFT,
+    frame_stops,
     rules_of,
 )
 from rmqtool.releases import LENIENT
 from rmqtool.salvage.making import record_crc
-from rmqtool.salvage.writing import LOG_DIRECTORY
+from rmqtool.salvage.writing import LOG_DIRECTORY, copy_file
 from rmqtool.scan.entries import entry_headers, first_entry, fits_frame
 from rmqtool.scan.records import record_at
 from rmqtool.scan.walk import SegmentWalk, first_nonzero
+from rmqtool.store.segments import FileQueue, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from rmqtool.arrays import Buffer, Int64s, Rows
+    from rmqtool.engine import Engine
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.store.segments import FileQueue, Segment, StoreFile
+    from rmqtool.store.segments import StoreFile
     from rmqtool.store.staging import StagedFile, StagingHandle
 
 
@@ -81,10 +85,12 @@ class Addresses:
     Attributes:
         log: the log, of plain files and files of entries.
         first_entries: index of the first entry of each file, by the file's start.
+        places: of a log whose entries have no indexes, physical offsets of each file's records, ``(n,)``.
     """
 
     log: FileQueue
     first_entries: Mapping[int, int]
+    places: Mapping[int, Int64s] = field(default_factory=dict)
 
     @classmethod
     def of(cls, log: FileQueue) -> Addresses:
@@ -97,6 +103,11 @@ class Addresses:
         segment = self.log.segment_at(address)
         if segment is None or segment.framing == PLAIN:
             return None if segment is None else address
+        places = self.places.get(segment.start)
+        if places is not None:
+            before = int(np.searchsorted(places, address))
+            is_there = before < len(places) and places[before] == address
+            return address - segment.framing.lead * (before + 1) if is_there else None
         position = segment.frame_position(address)
         if position < 0 or segment.start not in self.first_entries:
             return None
@@ -221,7 +232,10 @@ def _write(file: StagedFile, position: int, data: memoryview[Any] | bytes) -> No
 
 
 def convert_file(task: FileTask) -> ConvertedFile:
-    """Write one file of the plain log; none if no entry of it is taken."""
+    """Write one file of the plain log; none if no entry of it is taken.
+
+    Without indexes, its entries are what a salvage has planned, and all are taken.
+    """
     segment, first = task.segment, first_entry(task.segment)
     made = ConvertedFile(
         *(segment.path.name, None if first is None else first.index, 0, 0, segment.start, segment.start),
@@ -229,19 +243,19 @@ def convert_file(task: FileTask) -> ConvertedFile:
     )
     walk = SegmentWalk(segment, rules_of(LENIENT), stops_at_mismatch=True)
     label = f"{LOG_DIRECTORY}/{segment.path.name}"
+    indexed = segment.start not in task.addresses.places
     with WrittenFile(partial(task.staging.create_file, label, segment.size_bytes)) as file:
         for batch in walk.batches(segment.start, segment.stop):
             headers = entry_headers(batch)
-            sound = _leading(headers, batch, made)
+            sound = _leading(headers, batch, made) if indexed else len(batch.rows)
             wanted = sound if task.committed is None else task.committed.taken(headers, batch.rows)
             taken = 0 if made.uncommitted else min(sound, wanted)
             if taken:
                 for at, data in _moved(batch.only(slice(taken)), segment, made, task.addresses):
                     file.write_at(at, data)
             if sound:
-                last = headers[sound - 1]
-                made.last_term = int(last["term"])
-                made.read_to = int(last["pos"] + last["size"])
+                made.last_term = int(headers["term"][sound - 1])
+                made.read_to = int(frame_stops(batch.rows)[sound - 1])
             made.uncommitted += sound - taken
             if sound < len(headers):
                 break
@@ -250,7 +264,7 @@ def convert_file(task: FileTask) -> ConvertedFile:
         made.is_followed = (
             not made.is_full and first_nonzero(segment, made.read_to, segment.stop) < segment.stop
         )
-        if made.entries and made.is_full and not made.uncommitted:
+        if (made.entries or not indexed) and made.is_full and not made.uncommitted:
             at = made.end - segment.start
             file.write_at(at, PLAIN.end_mark(segment.size_bytes - at))
     return made
@@ -359,10 +373,50 @@ def _mapped(value: bytes, addresses: Addresses, kind: str, counts: Counter[str])
     return value[:-_ID_DIGITS] + b"%016X" % moved if kind is MESSAGE_IDS else b"%0*d" % (len(value), moved)
 
 
+class PlainLog(NamedTuple):
+    """Written plain log: what each file of entries became, how addresses are mapped, and how many were."""
+
+    files: list[ConvertedFile]
+    addresses: Addresses
+    counts: Counter[str]
+
+    @property
+    def end(self) -> tuple[int, int] | None:
+        """Physical offsets after the last record, and of it; None if no entry is left."""
+        return next(((file.end, file.last_record) for file in self.files[::-1] if file.entries), None)
+
+
+def file_queue(staging: StagingHandle) -> FileQueue:
+    """Return the finished files of the plain log."""
+    files = [
+        Segment(file.path, file.label, file.size_bytes, int(file.path.name))
+        for file in staging.finished(LOG_DIRECTORY)
+    ]
+    return FileQueue((staging.results / LOG_DIRECTORY,), tuple(files))
+
+
+def write_planned(log: FileQueue, staging: StagingHandle, engine: Engine) -> PlainLog:
+    """Write the plain log of a planned one, whose entries have no indexes; older files as they are."""
+    entries = [segment for segment in log if segment.framing != PLAIN]
+    engine.map(partial(copy_file, staging), [segment for segment in log if segment.framing == PLAIN])
+    places = engine.map(_places, entries)
+    addresses = Addresses(log, {}, dict(zip((file.start for file in entries), places, strict=True)))
+    files = engine.map(convert_file, [FileTask(staging, segment, addresses, None) for segment in entries])
+    return PlainLog(files, addresses, sum((file.addresses for file in files), Counter()))
+
+
+def _places(segment: Segment) -> Int64s:
+    batches = SegmentWalk(segment, rules_of(LENIENT), stops_at_mismatch=True).batches(
+        segment.start, segment.stop
+    )
+    return np.concatenate([np.zeros(0, np.int64), *(batch.rows["log_offset"] for batch in batches)])
+
+
 def copy_timer_log(
     staging: StagingHandle, file: StoreFile, addresses: Addresses, counts: Counter[str]
-) -> None:
-    """Copy a file of the timer log, whose units lead to messages."""
+) -> tuple[str, str]:
+    """Copy a file of the timer log, whose units lead to messages; return its label and digest."""
+    digest = hashlib.sha256()
     with staging.create_file(file.label, file.size_bytes) as target:
         for position in range(0, file.size_bytes, _TIMER_BYTES):
             data = np.frombuffer(bytearray(file.read_at(position, _TIMER_BYTES)), np.uint8)
@@ -372,5 +426,7 @@ def copy_timer_log(
             used["physicalOffset"] = addresses.map(
                 used["physicalOffset"].astype(np.int64), TIMER_UNITS, counts
             )
+            digest.update(data.data)
             if data.any():
                 target.write_at(position, data.data)
+    return file.label, digest.hexdigest()
