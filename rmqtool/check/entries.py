@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from rmqtool.derived.positions import last_dispatched
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.entry import ENTRIES
-from rmqtool.formats.framing import DLEDGER
 from rmqtool.formats.message import Outcome
+from rmqtool.scan.entries import entry_of
 from rmqtool.store import PathKind
 from rmqtool.store.ledger import ENTRY_INDEX, progress_of, unit_files
 from rmqtool.store.segments import finding_at
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from rmqtool.check.splits import SegmentScan
     from rmqtool.scan.entries import EntrySpan
     from rmqtool.store import Store
-    from rmqtool.store.segments import FileQueue
 
 
 def seam_findings(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
@@ -72,19 +71,9 @@ def member_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
             message=f"entry {committed} was committed, the log ends with entry {index}",
         )
     if committed is None or committed < index:
-        dispatched = (_entry_at(store.log, place) for place in last_dispatched(store))
-        known = max(-1 if committed is None else committed, *dispatched, -1)
+        dispatched = (entry_of(store.log, place) for place in last_dispatched(store))
+        known = max([-1 if committed is None else committed, *(entry.index for entry in dispatched if entry)])
         if known < index:
             left = counted(index - known, "entry", "entries", spec=",")
             message = f"{left} after entry {known}, of which neither checkpoint, queues nor index know"
             yield Finding(code=codes.DL_UNCOMMITTED, file=f"{member.name}/checkpoint", message=message)
-
-
-def _entry_at(log: FileQueue, physical_offset: int) -> int:
-    """Return the index of the entry at a record's place; -1 if there is none."""
-    segment = log.segment_at(physical_offset)
-    if segment is None or segment.framing != DLEDGER:
-        return -1
-    position = max(segment.frame_position(physical_offset), 0)
-    entry = ENTRIES.padded(segment.read_at(position, ENTRIES.size, []))
-    return entry.index if entry.pos == segment.start + position else -1

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, lost_words
 from rmqtool.commands.diff import Difference, StoreComparison, is_time
-from rmqtool.commands.diff.verdict import Answer, Histories, log_shares
+from rmqtool.commands.diff.verdict import Answer, Histories, entry_terms, log_shares
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.output import several
@@ -81,6 +81,7 @@ def _copies_lines(verdict: CopiesVerdict, zone: tzinfo | None) -> Iterator[str]:
     """Yield the verdict on two copies of a log."""
     yield escape_text(_histories(verdict, zone))
     yield from log_shares(verdict)
+    yield from entry_terms(verdict)
     yield from map(_following_line, _followings(verdict))
     yield from _promote(verdict)
     yield from (f"Clocks: {sentence}" for sentence in verdict.clocks)

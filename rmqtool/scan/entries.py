@@ -13,6 +13,7 @@ import numpy as np
 
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.entry import ENTRIES, ENTRY_MAGIC, ENTRY_UNITS, Entry
+from rmqtool.formats.framing import DLEDGER
 from rmqtool.kernels.rows import frame_starts, frame_stops
 from rmqtool.store.ledger import unit_files
 from rmqtool.store.segments import finding_at
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from rmqtool.arrays import Bools, Int64s, Row, Rows
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.store.segments import Segment
+    from rmqtool.store.segments import FileQueue, Segment
 
 _OF_UNIT = ("magic", "pos", "size", "term")
 
@@ -56,6 +57,16 @@ def first_entry(segment: Segment) -> Entry | None:
     """Return the header with which a file of entries begins; None if it begins with none."""
     header = ENTRIES.padded(segment.read_at(0, ENTRIES.size, []))
     return header if (header.magic, header.pos) == (ENTRY_MAGIC, segment.start) else None
+
+
+def entry_of(log: FileQueue, physical_offset: int) -> Entry | None:
+    """Return the header of the entry whose message lies at a place; None if there is none."""
+    segment = log.segment_at(physical_offset)
+    if segment is None or segment.framing != DLEDGER:
+        return None
+    position = max(segment.frame_position(physical_offset), 0)
+    entry = ENTRIES.padded(segment.read_at(position, ENTRIES.size, []))
+    return entry if entry.pos == segment.start + position else None
 
 
 class EntrySpan(NamedTuple):

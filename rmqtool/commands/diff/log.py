@@ -278,9 +278,11 @@ def _common(
         else:
             mine, yours = (chain.starts(low, high, check=True) for chain in chains)
             unequal = _unequal_bytes(ours, theirs, low, (mine.blank, yours.blank), comparison)
-            log_offsets = _unequal_log_offsets(
-                unequal, np.union1d(mine.log_offsets, yours.log_offsets), low, carried
-            )
+            starts = np.union1d(mine.log_offsets, yours.log_offsets)
+            segment = own.files.segment_at(low)
+            lead = 0 if segment is None else segment.framing.lead
+            leads = lead * ~np.isin(starts, np.union1d(mine.marks, yours.marks))
+            log_offsets = _unequal_log_offsets(unequal, starts, leads, low, carried)
             parting.take((mine, yours), log_offsets)
             yield from _tell_unequal(chains, (mine, yours), log_offsets, limiter)
         comparison.compared["records"] += len(mine.log_offsets) - (mine.blank is not None)
@@ -308,14 +310,16 @@ def _unequal_bytes(
     return unequal
 
 
-def _unequal_log_offsets(unequal: Bools, starts: Int64s, low: int, carried: int) -> Int64s:
-    """Return where the records begin that differ.
+def _unequal_log_offsets(unequal: Bools, starts: Int64s, leads: Int64s, low: int, carried: int) -> Int64s:
+    """Return where the records begin that differ, or whose leads do.
 
     ``starts`` are those of one log; ``carried`` is where a record begins that reaches into the stretch.
     """
-    first = low if low in starts else carried
-    log_offsets: Int64s = np.concatenate([[first], starts[starts > low]]).astype(np.int64)
-    differs: Bools = np.logical_or.reduceat(unequal, np.maximum(log_offsets, low) - low)
+    begins = starts - leads
+    first = [] if low in begins else [carried]
+    frames = np.concatenate([first, begins[begins >= low]]).astype(np.int64)
+    log_offsets: Int64s = np.concatenate([first, starts[begins >= low]]).astype(np.int64)
+    differs: Bools = np.logical_or.reduceat(unequal, np.maximum(frames, low) - low)
     return log_offsets[differs]
 
 

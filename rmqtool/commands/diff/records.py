@@ -11,6 +11,8 @@ import numpy as np
 from rmqtool.commands.diff import Change, Difference, Value
 from rmqtool.findings import FindingCode, codes
 from rmqtool.formats import layout
+from rmqtool.formats.entry import ENTRIES, ENTRY_MAGIC
+from rmqtool.formats.framing import PLAIN
 from rmqtool.formats.message import HEAD
 from rmqtool.releases import LENIENT
 from rmqtool.scan.records import Record, check_record
@@ -18,7 +20,7 @@ from rmqtool.store.segments import Window
 
 if TYPE_CHECKING:
     from rmqtool.arrays import Int64s
-    from rmqtool.store import FileQueue
+    from rmqtool.store import FileQueue, Segment
 
 
 _SHOWN_BYTES = 20
@@ -31,6 +33,7 @@ class _LogSide(NamedTuple):
     record: Record | None
     damage: str | None = None
     code: FindingCode | None = None
+    entry: dict[str, Value] | None = None
 
 
 @dataclass(frozen=True)
@@ -74,7 +77,7 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
         _look(files, log_offset) if is_start else _LogSide(None)
         for files, is_start in zip((a, b), begins, strict=True)
     )
-    left, right = _texts(ours.record, theirs.record)
+    left, right = _texts(ours, theirs)
     known = ours.record or theirs.record
     return Difference(
         "commitlog",
@@ -109,14 +112,26 @@ def _look(files: FileQueue, log_offset: int) -> _LogSide:
         return _LogSide(record, "the body's CRC-32 is not BODYCRC", codes.CL_CRC)
     if record.head.physical_offset != log_offset:
         return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", codes.CL_PHY_MISMATCH)
-    return _LogSide(record)
+    return _LogSide(record) if segment.framing == PLAIN else _in_entry(record, segment, position)
 
 
-def _texts(ours: Record | None, theirs: Record | None) -> tuple[dict[str, Value], dict[str, Value]]:
-    if ours is None or theirs is None:
-        return _what(ours), _what(theirs)
-    left, right = _fields(ours), _fields(theirs)
-    return _unequal(left, right, ours, theirs), _unequal(right, left, theirs, ours)
+def _in_entry(record: Record, segment: Segment, position: int) -> _LogSide:
+    """Return a record with the header of its entry."""
+    entry = ENTRIES.padded(segment.read_at(position, ENTRIES.size, []))
+    if entry[:2] != (ENTRY_MAGIC, ENTRIES.size + len(record.raw)) or entry.pos != segment.start + position:
+        return _LogSide(record, "the header of its entry contradicts the frame", codes.DL_POS)
+    return _LogSide(record, entry={f"entry {name}": value for name, value in entry._asdict().items()})
+
+
+def _texts(ours: _LogSide, theirs: _LogSide) -> tuple[dict[str, Value], dict[str, Value]]:
+    if ours.record is None or theirs.record is None:
+        return _what(ours.record), _what(theirs.record)
+    left, right = _fields(ours.record), _fields(theirs.record)
+    if ours.entry is not None and theirs.entry is not None:
+        left, right = ours.entry | left, theirs.entry | right
+    return _unequal(left, right, ours.record, theirs.record), _unequal(
+        right, left, theirs.record, ours.record
+    )
 
 
 def _what(record: Record | None) -> dict[str, Value]:
@@ -249,5 +264,5 @@ class Parting:
         ours, theirs = looks
         if ours is None or theirs is None or ours.record is None or theirs.record is None:
             return _Pair.EQUAL if ours == theirs else _Pair.OTHER
-        changed, _ = _texts(ours.record, theirs.record)
+        changed, _ = _texts(ours, theirs)
         return _Pair.OTHER if len(changed) > 1 else _Pair.ALTERED if changed else _Pair.EQUAL

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import counted
 from rmqtool.formats.framing import PLAIN
+from rmqtool.scan.entries import entry_of
 from rmqtool.scan.records import record_at
 from rmqtool.store import PathKind
 from rmqtool.store.layouts import Deed
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.diff.records import Parting
     from rmqtool.scan.record_walk import LogEnd
     from rmqtool.scan.records import Record
-    from rmqtool.store import Store
+    from rmqtool.store import FileQueue, Store
 
 _CLOCK_SLACK_MS = 1000
 
@@ -74,6 +75,26 @@ class LogMessage:
 
 
 @dataclass(frozen=True, slots=True)
+class EntryMark:
+    """Index and term of an entry of DLedger; of two logs, that with the later last term is ahead.
+
+    Of one term, the longer one is (``DLedgerLeaderElector#handleVote``, dledger 0.3.1.2).
+    """
+
+    index: int
+    term: int
+
+    @classmethod
+    def at(cls, log: FileQueue, physical_offset: int | None) -> EntryMark | None:
+        """Return that of a message's entry."""
+        entry = None if physical_offset is None else entry_of(log, physical_offset)
+        return None if entry is None else cls(entry.index, entry.term)
+
+    def __str__(self) -> str:
+        return f"entry {self.index} of term {self.term}"
+
+
+@dataclass(frozen=True, slots=True)
 class LogShare:
     """The part of one side that the other does not have.
 
@@ -88,6 +109,8 @@ class LogShare:
         first: the first of ``records``; None without any, or where a file ends there.
         last_timestamp_ms: store time of its last record; None in an empty log.
         damaged_at: physical offset of the first record that is damaged on this side alone; None without one.
+        first_entry: of DLedger, of ``first``; None in a plain log.
+        last_entry: of its last record.
     """
 
     side: str
@@ -100,6 +123,8 @@ class LogShare:
     first: LogMessage | None
     last_timestamp_ms: int | None
     damaged_at: int | None
+    first_entry: EntryMark | None
+    last_entry: EntryMark | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +274,8 @@ def _share(
         LogMessage.of(record_at(store.commitlog, since)) if own else None,
         None if end.last is None else end.last.head.store_timestamp_ms,
         damaged_at.get("ab"[side]),
+        EntryMark.at(store.commitlog, since) if own else None,
+        EntryMark.at(store.commitlog, None if end.last is None else end.last.physical_offset),
     )
 
 
@@ -334,6 +361,18 @@ def _clocks(common: LogMessage | None, shares: tuple[LogShare, ...], parting: Pa
         begin, end = max(span[0] for span in spans), min(span[1] for span in spans)
         if begin <= end:
             yield f"both took messages from {time_text(begin)} to {time_text(end)}: two masters at one time"
+
+
+def entry_terms(verdict: CopiesVerdict) -> Iterator[str]:
+    """Yield the first entries of DLedger that differ, and which log is ahead in term."""
+    a, b = verdict.shares
+    if a.first_entry is not None and b.first_entry is not None:
+        yield f"The first that differs is {a.first_entry} in A, {b.first_entry} in B"
+    if a.last_entry is not None and b.last_entry is not None:
+        ends = f"A ends with {a.last_entry}, B with {b.last_entry}"
+        terms = a.last_entry.term, b.last_entry.term
+        ahead = "A" if terms[0] > terms[1] else "B"
+        yield f"{ends}: {'of one term' if terms[0] == terms[1] else f'{ahead} is ahead in term'}"
 
 
 def log_shares(verdict: CopiesVerdict) -> Iterator[str]:

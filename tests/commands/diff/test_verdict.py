@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.commands.diff.verdict import EntryMark
+from rmqtool.formats.entry import ENTRIES
+from tests.builders import properties
+from tests.ledgers import LedgerBuilder
 from tests.scan.log_builder import STORE_TIMESTAMP_MS, blank, record
 from tests.store.fixture_stores import fixture
 
@@ -280,6 +284,56 @@ def test_of_other_kinds_no_slave_is_judged(common: Written, tmp_path: Path) -> N
     verdict = verdict_of(ledger, ledger)
     assert verdict.histories == "equal"
     assert ["terms" in each.why for each in verdict.following] == [True, True]
+
+
+def member(root: Path, *, terms: tuple[int, int], own: int, name: str = "") -> tuple[Path, LedgerBuilder]:
+    """Write a member whose first 30 entries are those of all, and which goes on alone in its own term."""
+    log = LedgerBuilder(4096)
+    for number in range(30 + own):
+        key = f"{name * (number >= 30)}{number}"
+        log.add(term=terms[number >= 30], queueOffset=number, properties=properties({"UNIQ_KEY": key}))
+    log.write(root)
+    return root, log
+
+
+def test_the_first_entries_of_members_that_differ_are_named(tmp_path: Path, run: Callable[..., Run]) -> None:
+    a, log = member(tmp_path / "a", terms=(1, 1), own=10, name="A")
+    b, _ = member(tmp_path / "b", terms=(1, 2), own=6, name="B")
+    verdict = verdict_of(a, b)
+    assert verdict.parting == log.entries[30] + ENTRIES.size
+    ours, theirs = verdict.shares
+    assert (ours.first_entry, ours.last_entry) == (EntryMark(30, 1), EntryMark(39, 1))
+    assert (theirs.first_entry, theirs.last_entry) == (EntryMark(30, 2), EntryMark(35, 2))
+    told = run("diff", a, b)
+    assert "The first that differs is entry 30 of term 1 in A, entry 30 of term 2 in B" in told.out
+    assert "B with entry 35 of term 2: B is ahead in term" in told.out
+    assert told.status == 1
+
+
+def test_entries_differ_in_their_headers_alone(tmp_path: Path, run: Callable[..., Run]) -> None:
+    """The first byte that differs is one of the header, which belongs to the message after it."""
+    a, log = member(tmp_path / "a", terms=(1, 3), own=10)
+    b, _ = member(tmp_path / "b", terms=(1, 1), own=10)
+    verdict = verdict_of(a, b)
+    assert (verdict.parting, verdict.shares[0].records) == (log.entries[30] + ENTRIES.size, 10)
+    rows = run("diff", a, b, "--format", "ndjson").objects
+    changed = [(row["a"], row["b"]) for row in rows if row["type"] == "difference"]
+    assert changed == [({"entry term": 3}, {"entry term": 1})] * 10
+
+
+@pytest.mark.parametrize("size", [4, 48, 200])
+def test_a_damaged_entry_is_no_parting(size: int, tmp_path: Path, run: Callable[..., Run]) -> None:
+    a, log = member(tmp_path / "a", terms=(1, 1), own=10)
+    b, _ = member(tmp_path / "b", terms=(1, 1), own=10)
+    (file,) = (b / "dledger-n0" / "data").glob("*0")
+    data = file.read_bytes()
+    file.write_bytes(data[: log.entries[7]] + bytes(size) + data[log.entries[7] + size :])
+    verdict = verdict_of(a, b)
+    assert (verdict.histories, verdict.parting) == ("equal", None)
+    told = run("diff", a, b)
+    assert told.status == 5
+    assert "salvage" in told.err
+    assert "of one term" in told.out
 
 
 def test_text_says_it_in_sentences(common: Written, tmp_path: Path, run: Callable[..., Run]) -> None:
