@@ -101,7 +101,7 @@ class _LineWriter:
 GROUP_BYTES = 64 << 20
 """Bytes in memory at which a row group ends, after a whole batch."""
 
-GROUP_ROWS = 1 << 20
+GROUP_ROWS = 1 << 18
 _OPEN_FILES = 64
 _DAY_MS = 86_400_000
 _DIGITS = 32
