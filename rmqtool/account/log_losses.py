@@ -412,7 +412,7 @@ class StoreAccount:
     """
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
-        self._store, self.log = store, store.log if log is None else log
+        self._store, self.log = store, store.own_log if log is None else log
         self._surveyed: SurveyedLog | None = None
         self.reading: Reading | None = None
 

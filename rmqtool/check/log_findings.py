@@ -136,7 +136,7 @@ def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
 def changed_findings(segment: Segment) -> Iterator[Finding]:
     """Yield a finding if a file has another size than when it was listed, or is missing."""
     try:
-        size_bytes = segment.current_size()
+        size_bytes = segment.current_size() - segment.excess_bytes
     except EnvironmentFailureError as failure:
         yield Finding(
             code=codes.IO_CHANGED,

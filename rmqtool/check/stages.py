@@ -194,7 +194,7 @@ class ContentCheck:
         self._add(Structure.CONSUMEQUEUE, partial(check_window, damaged=damaged))
 
     def _readable_log(self) -> FileQueue:
-        log, readable = self._request.store.log, []
+        log, readable = self._request.store.own_log, []
         for segment in log:
             if (finding := denied(segment)) is None:
                 readable.append(segment)

@@ -124,7 +124,7 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
     )
     prediction.add(forgets=_forgotten(store, release))
     loaded = load_store(store, store.root, settings, prediction)
-    looking = Surveyor(store.commitlog)
+    looking = Surveyor(store.own_log)
     account = account_of(store)
     if prediction.made.loads:
         # Of a log that was surveyed before, the records are read once for all that a run foresees.
@@ -133,7 +133,7 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
         prediction.add(hazards=timer_hazards(settings, store, prediction.made))
     if len(store.commitlog) or account.can_tell:
         if not account.has_surveyed:
-            looking.pass_over(looking.reached, store.commitlog.stop)
+            looking.pass_over(looking.reached, store.own_log.stop)
             account.decided(looking.finish())
         _add_losses(prediction, account, loaded.cut)
     if prediction.made.starts:
@@ -152,10 +152,10 @@ def records_of(store: Store, release: Release) -> LogRecords:
     surveyed, reading = account.surveyed, account.reading
     if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
         copy = reading.copy
-        return LogRecords.of(store.commitlog, policy.with_batch_topics(copy.batch_topics), copy)
-    records = LogRecords.read(store.commitlog, policy, surveyed.false)
+        return LogRecords.of(store.own_log, policy.with_batch_topics(copy.batch_topics), copy)
+    records = LogRecords.read(store.own_log, policy, surveyed.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
-    return records if proven == policy else LogRecords.read(store.commitlog, proven, surveyed.false)
+    return records if proven == policy else LogRecords.read(store.own_log, proven, surveyed.false)
 
 
 def start_changed(

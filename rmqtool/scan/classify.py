@@ -398,8 +398,8 @@ class FoundEdge:
     @classmethod
     def of(cls, store: Store, log: FileQueue | None = None) -> FoundEdge:
         """Return the edge of a store's log, or of what is taken for that log."""
-        segments = (store.commitlog if log is None else log).segments
         size = store.settings.commitlog_file_size
+        segments = (store.commitlog.without_excess(size) if log is None else log).segments
         known = any(segment.size_bytes == size for segment in segments)
         writer = page_writer(store.settings)
         return cls(segments, store.is_end_torn_by_kill, size if known else None, writer)

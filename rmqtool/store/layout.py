@@ -289,8 +289,9 @@ def _file_queue_findings(
         yield _contradiction(setting, size, wrong[0])
         size = wrong[0].size_bytes  # so that it causes no gaps
     else:
+        starts = {file.start for file in queue}
         for file in wrong:
-            yield _wrong_size(stray, size, file)
+            yield _wrong_size(stray, size, file, is_joined=file.start + size in starts)
     one_path = gap is codes.CL_GAP and any(feature.code is codes.ST_ONE_PATH for feature in store.unread)
     for missing in () if one_path else queue.gaps(size):
         yield _gap(gap, missing)
@@ -390,8 +391,15 @@ def _contradiction(setting: str, size: int, file: StoreFile) -> Finding:
     )
 
 
-def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
+def _wrong_size(code: FindingCode, size: int, file: StoreFile, *, is_joined: bool = False) -> Finding:
+    """Return the finding about a file of another size; ``is_joined`` if the next begins at its end."""
     text = f"{file.label} has {file.size_bytes} bytes instead of {size}"
+    remedy = _CUT_LOG if code is codes.CL_STRAY else None
+    if code is codes.CL_STRAY and is_joined and file.size_bytes > size:
+        text += ", where the next file begins"
+        remedy = (
+            f"No broker read the bytes after {size}. Keep a copy, then cut the file: truncate -s {size} FILE"
+        )
     effect = _REFUSES if code in _OF_QUEUES else None
     return Finding(
         code=code,
@@ -400,7 +408,7 @@ def _wrong_size(code: FindingCode, size: int, file: StoreFile) -> Finding:
         observed=file.size_bytes,
         message=text,
         effect_override=effect,
-        remedy_override=_CUT_LOG if code is codes.CL_STRAY else None,
+        remedy_override=remedy,
     )
 
 

@@ -134,6 +134,11 @@ class Store(StoreFiles):
         """The commit log from which the shown files were made: its own, or the one beside it."""
         return self.around.commitlog if self.kind in {*QUEUE_KINDS, PathKind.INDEX} else self.commitlog
 
+    @cached_property
+    def own_log(self) -> FileQueue:
+        """``log`` without the bytes of a file that grew over the next one, which is read in their place."""
+        return self.log.without_excess(self.settings.commitlog_file_size)
+
     def require_log(self, purpose: str) -> None:
         """Raise `EnvironmentFailureError` if there is no commit log to do what ``purpose`` says."""
         if not len(self.commitlog):

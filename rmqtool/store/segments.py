@@ -47,11 +47,13 @@ class Segment(StoreFile):
     """One file of a file queue.
 
     ``start``, from its name, is the address of its first byte (in the commit log: the physical offset);
-    ``framing`` is that of a file of the log.
+    ``framing`` is that of a file of the log; ``excess_bytes`` are those at its end that are not read, as the
+    next file begins before them.
     """
 
     start: int
     framing: Framing = PLAIN
+    excess_bytes: int = 0
 
     @property
     def stop(self) -> int:
@@ -182,7 +184,7 @@ class FileQueue:
         part of the queue, and would be read in place of the next file's.
         """
         cut = {
-            segment.start: replace(segment, size_bytes=file_size)
+            segment.start: replace(segment, size_bytes=file_size, excess_bytes=segment.stop - two.start)
             for segment, two in pairwise(self.segments)
             if two.start == segment.start + file_size < segment.stop
         }

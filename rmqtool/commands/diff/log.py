@@ -152,7 +152,7 @@ def diff_logs(
 
 
 def _chain(store: Store, end: int) -> RecordChain:
-    return RecordChain(store.commitlog, end, FoundEdge.of(store))
+    return RecordChain(store.own_log, end, FoundEdge.of(store))
 
 
 def _bounds(reaches: LogBounds) -> Iterator[Difference]:

@@ -147,7 +147,7 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
     settings, until = request.store.settings, request.until_offset
     if until is None:
         until = _unconfirmed_from(request.store)
-    log = request.store.commitlog.without_excess(settings.commitlog_file_size)
+    log = request.store.own_log
     return replace(
         ReputPlan.of(settings, log, _dispatch_policy(request, tags), area.handle, *request.parts),
         until_offset=NEVER if until is None else until,
