@@ -26,7 +26,7 @@ from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_word
 from rmqtool.recovery import NO_CHANGE, Change
 from rmqtool.recovery.delivery import Delivery, indexed, measure
 from rmqtool.recovery.loaded import batch_topics_of
-from rmqtool.recovery.log_records import Hidden, QueueRecords
+from rmqtool.recovery.log_records import Hidden, QueueRecords, are_among
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.salvage.gathering import plan_of
 from rmqtool.salvage.sidecars import mended_files
@@ -147,7 +147,7 @@ class _Actions:
         self._unplaced = account.surveyed.unplaced[:, 0]
         self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
         for records in self._records.queues.values():
-            is_torn = ~records.whole & np.isin(records.places, self._unplaced, invert=True)
+            is_torn = ~records.whole & ~are_among(records.places, self._unplaced)
             self._damaged += int(records.messages[is_torn].sum())
         self._given = self._ends()
         self._reached: dict[str, Int64s] = {}
@@ -303,9 +303,7 @@ class _Actions:
         """Return the queue offset after the last that was given, by queue."""
         ends: dict[QueueKey, int] = {}
         for key, records in self._records.queues.items():
-            is_own = np.isin(records.places, self._unplaced, invert=True) & (
-                records.queue_offsets < _LARGEST_OFFSET
-            )
+            is_own = ~are_among(records.places, self._unplaced) & (records.queue_offsets < _LARGEST_OFFSET)
             own = records.only(is_own)
             if len(own.places):
                 ends[key] = int((own.queue_offsets + own.messages).max())

@@ -36,7 +36,7 @@ _IN_THE_WAY = {
 
 def is_log_damaged(store: Store, findings: Findings) -> bool:
     """Whether the log has errors beside files that do not belong to it."""
-    strays = _spare(store)
+    strays = store.once(_spare)
     return any(
         finding.structure is Structure.COMMITLOG
         and finding.severity is Severity.ERROR
@@ -68,7 +68,7 @@ def keeps_abort(findings: Findings) -> bool:
 
 def is_unsettled(store: Store) -> bool:
     """Whether a file that is none of the log's holds records that the log lacks."""
-    return {stray.label for stray in store.commitlog.strays} != _spare(store)
+    return {stray.label for stray in store.commitlog.strays} != store.once(_spare)
 
 
 def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True) -> frozenset[Structure]:
@@ -136,7 +136,7 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
         return None, "only stores on a disk of this machine are repaired"
     if is_unsettled(store):
         return None, "a file beside the log's holds records that the log lacks: it is for you to choose"
-    aside = {label for label in _spare(store) if (root / label).kind() is not None}
+    aside = {label for label in store.once(_spare) if (root / label).kind() is not None}
     aside |= {
         diagnosis.file
         for diagnosis in diagnose(store)

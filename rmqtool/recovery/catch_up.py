@@ -13,6 +13,7 @@ from rmqtool.formats.message import Outcome
 from rmqtool.kernels.rows import Rules
 from rmqtool.recovery import Dispatched, Reput
 from rmqtool.recovery.loaded import DispatchStallError, LoadedStore
+from rmqtool.recovery.log_records import are_among
 from rmqtool.reput.chain import Region
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.walk import SegmentWalk
@@ -85,6 +86,6 @@ def _put(records: LogRecords, loaded: LoadedStore, ranges: Sequence[tuple[int, i
             queue.put(rows.queue_offsets, rows.places, rows.messages if queue.batch else rows.sizes)
     entries = records.entries[are_in(records.entries["physical_offset"])]
     places = records.places[are_in(records.places)]
-    keyless = places[~np.isin(places, entries["physical_offset"])]
+    keyless = places[~are_among(places, entries["physical_offset"])]
     before = np.unique(np.searchsorted(entries["physical_offset"], keyless))
     loaded.index.put(entries, before.astype([("entries_before", np.int64)]))

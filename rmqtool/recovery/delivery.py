@@ -22,7 +22,7 @@ from rmqtool.formats.message import (
 )
 from rmqtool.javacompat import decode_utf8, masked_crc32
 from rmqtool.kernels.compare import reach_items
-from rmqtool.recovery.log_records import NO_ENTRIES, NO_RECORDS, Hidden, LogRecords, QueueRecords
+from rmqtool.recovery.log_records import NO_ENTRIES, NO_RECORDS, Hidden, LogRecords, QueueRecords, are_among
 from rmqtool.store.twins import Shadowed, shadowed
 from rmqtool.topics import LMQ_PREFIX
 
@@ -160,7 +160,7 @@ def delivered(
     if len(records.places):
         row = np.minimum(np.searchsorted(records.places, places), len(records.places) - 1)
         own = (records.places[row] == places) & records.whole[row] & log.shows(places)
-        own &= np.isin(places, undecoded, invert=True)
+        own &= ~are_among(places, undecoded)
         # A reader goes by TOTALSIZE, if a unit leads to that many bytes; an appended batch unit does.
         own &= (sizes >= records.sizes[row]) | (sizes < 0)
         in_place = own & (records.queue_offsets[row] == keys)
@@ -169,7 +169,7 @@ def delivered(
         unit = int(places[number]), int(sizes[number])
         own[number] = in_place[number] = log.reads_as(*unit, key, int(keys[number]))
         read += [unit[0]] * bool(own[number])
-    reached = np.isin(records.places, places[live & own])
+    reached = are_among(records.places, places[live & own])
     gaps = np.maximum(np.diff(keys) - messages[:-1], 0) if queue.batch else np.zeros(1, np.int64)
     return QueueDelivery(
         served=int(messages[live & in_place].sum()),
@@ -245,7 +245,7 @@ def measure(
         served = delivered(loaded, log, key, of_deleted, records.undecoded)
         counts.append(served._replace(unserved=0))
     read = np.array([place for count in counts for place in count.read], np.int64)
-    is_left = (hidden.places < end) & np.isin(hidden.places, read, invert=True)
+    is_left = (hidden.places < end) & ~are_among(hidden.places, read)
     homeless = np.count_nonzero(records.homeless < end)
     return Delivery(
         served=sum(count.served for count in counts),
@@ -254,7 +254,7 @@ def measure(
         unindexed=0 if indexed is None else _unindexed(records, hidden, end, indexed),
         cut=_messages_after(records, end) + int(hidden.messages[hidden.places >= end].sum()),
         expired=sum(count.expired for count in counts),
-        read=int(np.isin(read, hidden.places, invert=True).sum()),
+        read=int((~are_among(read, hidden.places)).sum()),
     )
 
 
@@ -271,5 +271,10 @@ def _unindexed(records: LogRecords, hidden: Hidden, end: int, indexed: Int64s) -
     entries = np.concatenate((records.entries[records.entries["whole"]], hidden.entries))
     entries = entries[~entries["of_tags"] & (entries["physical_offset"] < end)]
     places = entries["physical_offset"]
-    is_found = np.isin(_mixed(places, entries["key_hash"]), indexed)
-    return len(np.setdiff1d(places, places[is_found]))
+    is_found = are_among(_mixed(places, entries["key_hash"]), indexed)
+    return _distinct(places) - _distinct(places[is_found])
+
+
+def _distinct(values: Int64s) -> int:
+    ascending = np.sort(values)
+    return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + (len(values) > 0)

@@ -38,6 +38,15 @@ if TYPE_CHECKING:
     from rmqtool.store.segments import FileQueue, Segment
 
 
+def are_among(values: Int64s, others: Int64s) -> Bools:
+    """Return which values are among others, by sorting: ``np.isin`` hashes, which takes 20 times as long."""
+    if not len(others):
+        return np.zeros(len(values), np.bool_)
+    others = np.sort(others)
+    number = np.minimum(np.searchsorted(others, values), len(others) - 1)
+    return np.asarray(others[number] == values)
+
+
 class QueueRecords(NamedTuple):
     """Records of one queue in log order, ``(n,)`` each."""
 
@@ -130,7 +139,7 @@ class LogRecords:
             whole.append(is_whole)
             undecoded.append(places[-1][_is_undecoded(batch)])
             put = _dispatched(dispatcher, batch)
-            is_put = np.isin(places[-1], put.units["physical_offset"])
+            is_put = are_among(places[-1], put.units["physical_offset"])
             homeless.append(places[-1][is_whole & ~is_put & _is_message(batch)])
             at = np.searchsorted(places[-1], put.units["physical_offset"])
             names = ("queue", "queue_offset", "physical_offset", "size", "batch_size")

@@ -423,6 +423,7 @@ class UnitQueue:
         """
         if self._read is not None and self._read[0] == start:
             return self._read[1]
+        self._join_appended()
         chunks = [((at - start) // UNIT_SIZE, chunk) for at, chunk in self._appended]
         used = max([1, self._written(start), *(first + len(chunk.sizes) for first, chunk in chunks)])
         units = self._found(start).padded(min(used, self._size // UNIT_SIZE))
@@ -432,6 +433,21 @@ class UnitQueue:
             units.cover(first, chunk)
         self._read = start, units
         return units
+
+    def _join_appended(self) -> None:
+        """Make one chunk of appended ones that follow each other: there is one for each put."""
+        runs: list[list[tuple[int, FileUnits]]] = []
+        for at, chunk in self._appended:
+            if runs and at == runs[-1][-1][0] + len(runs[-1][-1][1].sizes) * UNIT_SIZE:
+                runs[-1].append((at, chunk))
+            else:
+                runs.append([(at, chunk)])
+        self._appended = [
+            (run[0][0], FileUnits(*map(np.concatenate, zip(*(chunk for _, chunk in run), strict=True))))
+            if len(run) > 1
+            else run[0]
+            for run in runs
+        ]
 
     def _found(self, start: int) -> FileUnits:
         """Return the units of a file as it is on disk, none of one that is not there."""

@@ -88,6 +88,8 @@ def first_step(verdict: Verdict) -> str | None:
         steps.append(f"name the broker's release (--broker-version): with {releases} another is better")
     if codes.IX_GEOMETRY.code in verdict.report.findings.counts:
         steps.append("give the broker's maxHashSlotNum and maxIndexNum (-c broker.conf): no file shows them")
+    if codes.CL_MISNAMED.code in verdict.report.findings.counts:
+        steps.append("put back the file of the log that lies under another name (CL-MISNAMED)")
     if lost:
         losses = _known_losses(verdict)
         readable = 0 if losses is None or losses.states is None else losses.states.readable

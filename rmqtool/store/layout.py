@@ -19,7 +19,8 @@ from rmqtool.store.geometry import Geometry, own_geometry
 from rmqtool.store.kinds import QUEUE_KINDS, PathKind
 from rmqtool.store.layouts import Deed
 from rmqtool.store.places import Feature, compaction_findings
-from rmqtool.store.segments import FileGap, FileQueue, StoreFile, Stray, denied_finding, label_of
+from rmqtool.store.segments import NAME_DIGITS, FileGap, FileQueue, StoreFile, Stray, denied_finding, label_of
+from rmqtool.store.twins import missing_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -326,12 +327,16 @@ def _stray(store: Store, queue: FileQueue, entry: Stray, code: FindingCode) -> F
             text += ": left by a kill" if entry.name.isdecimal() else ", and the last of its directory"
             text += "; 5.1.3 and later delete it at start, older brokers do not start"
             return _harmless(code, entry, text, Severity.WARNING, "Deletes it at start.")
+    size = store.settings.commitlog_file_size
+    if code is codes.CL_STRAY and (start := missing_file(entry, store.base, queue, size)) is not None:
+        return _misnamed_log(entry, text, f"{start:0{NAME_DIGITS}d}", size)
     if code is codes.CL_STRAY and not entry.name.isdecimal():
         return _foreign(entry, text)
     return Finding(code=code, file=entry.label, message=text, effect_override=_REFUSES)
 
 
 _REFUSES = "Does not start."
+_MISORDERED = "Loads it in the order of names as text, and looks for its messages in another file."
 _OF_QUEUES = {codes.CL_STRAY, codes.CQ_STRAY}
 _CUT_LOG = (
     "Restore it from a replica or a backup: moving it out loses its records. If it is the last file and too"
@@ -366,6 +371,21 @@ def _twin(entry: Stray, text: str) -> Finding:
         remedy_override=f"{remedy if is_spare else keep}.",
         effect_override=f"Loads both, and serves {entry.served}; recovery reads one after the other, and can"
         " end the log at the second.",
+    )
+
+
+def _misnamed_log(entry: Stray, text: str, name: str, size: int) -> Finding:
+    """Return the finding about a file of the log, ``name``, that lies under another name."""
+    is_whole = entry.size_bytes == size
+    again = f"It is not whole, or packed: copy or unpack it again, as {name}; until then keep it."
+    return Finding(
+        code=codes.CL_MISNAMED,
+        file=entry.label,
+        expected=name,
+        observed=entry.name,
+        message=f"{text}, and is the log's file {name}, which is missing",
+        remedy_override="Put it back under that name, on a copy of the store first." if is_whole else again,
+        effect_override=_MISORDERED if is_whole and entry.name.isdecimal() else _REFUSES,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import zlib
+from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -23,7 +24,7 @@ from rmqtool.formats.message import (
     host_variant,
 )
 from rmqtool.javacompat import string_hash
-from rmqtool.store.segments import FileQueue, Segment, StoreFile, Stray, Window
+from rmqtool.store.segments import NAME_DIGITS, FileQueue, Segment, StoreFile, Stray, Window
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -37,6 +38,10 @@ _MAGIC_AT = 4
 _MAGIC_BYTES = 4
 _MAGIC = re.compile(b"|".join(re.escape(magic.to_bytes(4, "big", signed=True)) for magic in RECORD_MAGICS))
 _SEARCHED = 1 << 20
+_LONGEST_RECORD = 64 << 20
+"""Far more than the 4 MiB that ``maxMessageSize`` allows by default."""
+
+_NAME = re.compile(rf"(?<!\d)\d{{{NAME_DIGITS}}}(?!\d)")
 _CRC_BITS = 0x7FFFFFFF
 
 
@@ -62,9 +67,12 @@ class WholeRecord(NamedTuple):
     store_timestamp_ms: int
 
 
-def whole_records(file: StoreFile, start: int | None = None) -> Iterator[WholeRecord]:
-    """Yield the whole records of a file, whatever lies between; with ``start``, those at their own place."""
-    window, at = Window(file), _MAGIC_AT
+def whole_records(file: StoreFile, start: int | None = None, position: int = 0) -> Iterator[WholeRecord]:
+    """Yield the whole records of a file, whatever lies between; with ``start``, those at their own place.
+
+    They are looked for from ``position`` on.
+    """
+    window, at = Window(file), position + _MAGIC_AT
     while (at := _next_magic(window, file, at)) < file.size_bytes:
         record = _record_at(window, at - _MAGIC_AT)
         if record is None or (start is not None and record.physical_offset != start + record.position):
@@ -76,8 +84,10 @@ def whole_records(file: StoreFile, start: int | None = None) -> Iterator[WholeRe
 
 def lacking(file: StoreFile, log: FileQueue) -> int:
     """Return how many whole records of a file the log does not have at the place that they name."""
-    count = 0
-    for record in whole_records(file):
+    count, same = 0, _same_bytes(file, log)
+    if same == file.size_bytes:
+        return 0
+    for record in whole_records(file, position=max(same - _LONGEST_RECORD, 0)):
         segment = log.segment_at(record.physical_offset)
         position = 0 if segment is None else record.physical_offset - segment.start
         data = b"" if segment is None else segment.read_at(position, record.size, [])
@@ -85,15 +95,51 @@ def lacking(file: StoreFile, log: FileQueue) -> int:
     return count
 
 
+def _same_bytes(file: StoreFile, log: FileQueue) -> int:
+    """Return how many bytes from its start, by whole blocks, a file has in common with the log."""
+    record = next(whole_records(file), None)
+    segment = None if record is None else log.segment_at(record.physical_offset)
+    if record is None or segment is None or record.physical_offset - record.position != segment.start:
+        return 0
+    for at in range(0, min(file.size_bytes, segment.size_bytes), _SEARCHED):
+        if file.read_at(at, _SEARCHED, []) != segment.read_at(at, _SEARCHED, []):
+            return at
+    return min(file.size_bytes, segment.size_bytes)
+
+
 def own_records(stray: Stray, root: Location, log: FileQueue) -> int | None:
-    """Return how many whole records of a stray the log lacks; None if it may not be read."""
+    """Return how many whole records of a stray the log lacks; None if that cannot be read."""
     if stray.own_records is not None or not stray.size_bytes:
         return stray.own_records or 0
-    path = root.elsewhere(stray.label) if stray.label.startswith("/") else root / stray.label
     try:
-        return lacking(StoreFile(path, stray.label, stray.size_bytes), log) if path.is_regular() else None
+        file = _file(stray, root)
+        return None if file is None else lacking(file, log) or (None if _named(stray, log) is not None else 0)
     except EnvironmentFailureError:
         return None
+
+
+def missing_file(stray: Stray, root: Location, log: FileQueue, file_size: int) -> int | None:
+    """Return where the log's missing file begins that a file beside it is, by its records or its name."""
+    if not stray.size_bytes:
+        return None
+    with suppress(EnvironmentFailureError):
+        file = _file(stray, root)
+        record = None if file is None else next(whole_records(file), None)
+        if record is not None:
+            at = record.physical_offset
+            return at - at % file_size if at >= 0 and log.segment_at(at) is None else None
+    return _named(stray, log)
+
+
+def _named(stray: Stray, log: FileQueue) -> int | None:
+    """Return which file, that the log lacks, a stray is by its name: one that is packed, or partly copied."""
+    name = _NAME.search(stray.name)
+    return None if name is None or log.segment_at(int(name[0])) is not None else int(name[0])
+
+
+def _file(stray: Stray, root: Location) -> StoreFile | None:
+    path = root.elsewhere(stray.label) if stray.label.startswith("/") else root / stray.label
+    return StoreFile(path, stray.label, stray.size_bytes) if stray.size_bytes and path.is_regular() else None
 
 
 class Shadowed(NamedTuple):

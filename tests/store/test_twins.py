@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
-from rmqtool.store import open_store
+from rmqtool.store import open_store, twins
 from rmqtool.store.segments import StoreFile
 from rmqtool.store.twins import in_broker_order, lacking, whole_records
 from tests.store.fixture_stores import fixture
@@ -135,3 +135,20 @@ def test_paths_come_in_the_order_of_a_java_set() -> None:
     names = [f"/data/{number}" for number in range(13)]
     assert in_broker_order([(name, name) for name in ("/b", "/a", "/data2/log", "/data1/log")]) == JAVA_ORDER
     assert in_broker_order([(name, name) for name in names]) == JAVA_ORDER_OF_13
+
+
+@pytest.mark.parametrize("at", [0, 5000, FILE_BYTES - 1])
+def test_a_copy_differs_from_a_byte_on(root: Path, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+    """What a copy has in common with the log's file is compared by blocks; the record around counts."""
+    monkeypatch.setattr(twins, "_SEARCHED", 1000)
+    monkeypatch.setattr(twins, "_LONGEST_RECORD", 2000)
+    own = root / "commitlog/00000000000000008192"
+    log = open_store(root).commitlog
+    data = own.read_bytes()
+    copy = root / "commitlog/00000000000000008192.bak"
+    copy.write_bytes(data)
+    file = StoreFile(log.segments[0].path.parent / copy.name, copy.name, FILE_BYTES)
+    assert lacking(file, log) == 0
+    own.write_bytes(data[:at] + bytes(FILE_BYTES - at))
+    expected = sum(1 for record in whole_records(file) if record.position + record.size > at)
+    assert lacking(file, open_store(root).commitlog) == expected

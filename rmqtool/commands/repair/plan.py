@@ -266,7 +266,7 @@ class _Planner:
 
 def _keep(own: int | None) -> str:
     if own is None:
-        return "it may not be read, and can be the only copy of messages"
+        return "it cannot be read here, and can be the only copy of messages"
     holds = f"it holds {counted(own, 'whole record', spec=',')} that the log lacks"
     return f"{holds}: start no broker before you know which file is the log's; rmqtool dump FILE shows each"
 
