@@ -113,6 +113,10 @@ class Release:
             decoded, so that its ``.bak`` is taken, and one that cannot be decoded is deleted; older brokers
             take it for one without entries (5.4.0+, ``ConfigManager#load``).
         verifies_property: knows ``forceVerifyPropCRC`` (5.2.0+, ``CommitLog#checkMessageAndReturnSize``).
+        trims_conf: blanks after a text in the broker's file are cut off; no broker cuts them off numbers and
+            booleans (5.2.0+, ``MixAll#properties2Object``).
+        keeps_ha_port: ``haListenPort`` counts; older brokers take the listening port and one
+            (5.x, ``BrokerStartup#buildBrokerController``).
         writes_whole_pages: with ``writeWithoutMmap`` a record is written together with the content of the
             buffer up to the next page of the file (5.5.0+, ``DefaultMappedFile``).
     """
@@ -140,6 +144,8 @@ class Release:
     checks_stored_offset: bool = False
     verifies_property: bool = False
     distrusts_blank_config: bool = False
+    trims_conf: bool = False
+    keeps_ha_port: bool = False
     writes_whole_pages: bool = False
     rocksdb: str = ""
 
@@ -160,6 +166,8 @@ _5_3_3 = replace(
     delay_table_after_recovery=False,
     reputs_from_queues=False,
     verifies_property=True,
+    trims_conf=True,
+    keeps_ha_port=True,
     clean_start=CleanStart.BY_QUEUES,
     needs_last_unit=True,
 )

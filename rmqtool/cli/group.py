@@ -45,6 +45,7 @@ COMMANDS = {
     "diff": CommandEntry("Check", "Compare two stores, or the same part of two stores."),
     "offsets": CommandEntry("Check", "Show consumer lag and out-of-range offsets."),
     "retention": CommandEntry("Check", "Show the files that a broker deletes, and when."),
+    "config": CommandEntry("Check", "Show what a broker makes of its properties file."),
     "report": CommandEntry("Check", "Write one page about a store: losses, log, topics, findings."),
     "rebuild": CommandEntry("Rebuild", "Rebuild consumequeue/ and index/ from the commit log."),
     "salvage": CommandEntry("Rebuild", "Write a new store of what is left of a damaged one."),

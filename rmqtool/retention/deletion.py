@@ -69,6 +69,11 @@ class FileFate:
     size_bytes: int
 
 
+def deletion_hours(when: str) -> list[int | None]:
+    """Return the hours of ``deleteWhen``, in order; None is one that no broker reads, nor any after it."""
+    return [parse_int(part) for part in _java_split(when)]
+
+
 class Rules:
     """Settings of a store's broker that decide; hours count in the zone of its process."""
 
@@ -94,8 +99,7 @@ class Rules:
     def at_hour(self, moment_ms: int) -> bool | None:
         """Whether files go in that hour; None where ``deleteWhen`` cannot be read, and none goes."""
         hour = self._local(moment_ms).hour
-        for part in _java_split(self.when):
-            value = parse_int(part)
+        for value in deletion_hours(self.when):
             if value is None:
                 return None
             if value == hour:

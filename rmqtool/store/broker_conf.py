@@ -115,7 +115,7 @@ class Definition:
     ``defaults`` has each default with the release from which it holds, oldest first; None for "none", for
     "each record decides", and for what the broker's machine decides. ``until`` is the first release without
     the setting. With ``is_size``, everything is misread if an assumed value is wrong. ``note`` says what
-    replaces the default where files of a store are read.
+    replaces the default where files of a store are read. ``kind`` is the Java type.
     """
 
     name: str
@@ -124,6 +124,11 @@ class Definition:
     until: str = ""
     is_size: bool = False
     note: str = ""
+    kind: str = ""
+
+    def parse(self, text: str) -> SettingValue:
+        """Return the value of a text by its Java type alone; UsageError where Java throws."""
+        return _READERS[self.kind](self.name, text)
 
     def default(self, release: Release) -> SettingValue:
         """Return the value for a store of a release without other evidence; None where ``note`` says why."""
@@ -208,9 +213,11 @@ def _packaged_lines(name: str) -> list[str]:
     return (get_data(__package__, name) or b"").decode().splitlines()
 
 
-def _read_definitions() -> Iterator[Definition]:
-    """Read the list that ``fixtures/make/settings.py`` makes: name, type, RELEASE=DEFAULT …, tab between."""
-    for line in _packaged_lines("store_settings.txt"):
+def _read_definitions(file: str) -> Iterator[Definition]:
+    """Read a list that ``fixtures/make/settings.py`` makes: name, type, RELEASE=DEFAULT …, tab between."""
+    for line in _packaged_lines(file):
+        if "\t" not in line:
+            continue
         name, kind, *steps = line.split("\t")
         read = _READERS[kind]
         held = [(since, text) for since, _, text in (step.partition("=") for step in steps)]
@@ -221,11 +228,17 @@ def _read_definitions() -> Iterator[Definition]:
             if text != _ABSENT
         )
         own: Callable[[str, str], SettingValue] = _OWN_READERS.get(name, read)
-        yield Definition(name, own, defaults, until, name in _SIZES, _NOTES.get(name, ""))
+        yield Definition(name, own, defaults, until, name in _SIZES, _NOTES.get(name, ""), kind)
 
 
-DEFINITIONS: dict[str, Definition] = {definition.name: definition for definition in _read_definitions()}
+DEFINITIONS = {definition.name: definition for definition in _read_definitions("store_settings.txt")}
 """All settings of the store, by name (``MessageStoreConfig``, 4.9.8 to 5.5.1)."""
+
+
+@cache
+def all_definitions() -> dict[str, Definition]:
+    """Return those of ``BrokerConfig``, ``NettyServerConfig`` and ``NettyClientConfig``, too."""
+    return {one.name: one for one in _read_definitions("broker_properties.txt")} | DEFINITIONS
 
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -239,11 +252,14 @@ def parse_java_properties(data: bytes) -> dict[str, str]:
 
     Raises `UsageError` for a ``\u`` escape without four hexadecimal digits: Java refuses the whole file.
     """
-    properties = {}
+    return dict(java_property_pairs(data))
+
+
+def java_property_pairs(data: bytes) -> Iterator[tuple[str, str]]:
+    """Yield names and values as they come: of a name that comes again, Java keeps the last value."""
     for line in _logical_lines(data.decode("iso-8859-1")):
         key, value = _split(line)
-        properties[_unescape(key)] = _unescape(value)
-    return properties
+        yield _unescape(key), _unescape(value)
 
 
 def _logical_lines(text: str) -> list[str]:
@@ -341,7 +357,9 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
         in_file = read_broker_conf(broker_conf)
         given.conf = broker_conf
         given.unknown_names = tuple(
-            f"{broker_conf}: no broker reads {name}{_near(name)}" for name in in_file if not _is_known(name)
+            f"{broker_conf}: no broker reads {name}{near_property(name)}"
+            for name in in_file
+            if not is_known_property(name)
         )
         for name, text in in_file.items():
             if name in DEFINITIONS and name not in single and not _is_ignored(name, text):
@@ -357,15 +375,19 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
 def read_broker_conf(path: Path) -> dict[str, str]:
     """Read a properties file; `UsageError` if unreadable, larger than 1 MiB, or refused by Java."""
     try:
-        data = location_of(path).read_head(_LARGEST_CONF + 1)
+        return parse_java_properties(read_properties_file(path))
     except EnvironmentFailureError as failure:
         raise UsageError(str(failure)) from failure
-    if len(data) > _LARGEST_CONF:
-        raise UsageError(f"{path}: larger than 1 MiB, so it is not a broker's properties file")
-    try:
-        return parse_java_properties(data)
     except UsageError as failure:
         raise UsageError(f"{path}: {failure}") from failure
+
+
+def read_properties_file(path: Path) -> bytes:
+    """Return a file's bytes; UsageError for more than 1 MiB, EnvironmentFailureError if it cannot be read."""
+    data = location_of(path).read_head(_LARGEST_CONF + 1)
+    if len(data) > _LARGEST_CONF:
+        raise UsageError("larger than 1 MiB, so it is not a broker's properties file")
+    return data
 
 
 @cache
@@ -376,7 +398,7 @@ def known_broker_properties() -> frozenset[str]:
     NettyServerConfig, NettyClientConfig and AuthConfig, by which ``MixAll#properties2Object`` goes, and the
     two names that ``BrokerStartup#properties2SystemEnv`` reads. ``fixtures/make/settings.py`` makes the list.
     """
-    return frozenset(_packaged_lines("broker_properties.txt"))
+    return frozenset(line.partition("\t")[0] for line in _packaged_lines("broker_properties.txt"))
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
@@ -384,16 +406,17 @@ def _name_and_value(text: str) -> tuple[str, str]:
     name = name.strip()
     if not separator:
         raise UsageError(f"-p {text!r}: expected NAME=VALUE")
-    if not _is_known(name):
-        raise UsageError(f"-p {text!r}: no broker has a property {name!r}{_near(name)}")
+    if not is_known_property(name):
+        raise UsageError(f"-p {text!r}: no broker has a property {name!r}{near_property(name)}")
     return name, value
 
 
-def _is_known(name: str) -> bool:
+def is_known_property(name: str) -> bool:
+    """Whether any broker reads a property of that name."""
     return name in DEFINITIONS or name in known_broker_properties()
 
 
-def _near(name: str) -> str:
+def near_property(name: str) -> str:
     """Suggest the nearest known name; nothing if none is near."""
     from difflib import get_close_matches
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, get_args
 
 from rmqtool import rows
 from rmqtool.account.lost import LostMessage
+from rmqtool.commands.config import ConfigRemark
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.delayed import DelayedMessages
 from rmqtool.commands.diff import Difference
@@ -29,6 +30,7 @@ _OF_OTHERS = {
     MessageCopy: "query",
     Progress: "offsets",
     DelayedMessages: "offsets --delayed",
+    ConfigRemark: "config",
     Difference: "diff",
     TopicTotals: "topics",
     LostMessage: "verify, rebuild",
@@ -41,6 +43,7 @@ _JSON_TYPES = {
     "bool": "boolean",
     "None": "null",
     "Change": "string",
+    "Severity": "string",
     "CopyState": "string",
     "FindingCode": "string",
     "TopicKind": "string",

@@ -16,6 +16,7 @@ from rmqtool.account.lost import LostMessage
 from rmqtool.carve.writing import LooseRecord
 from rmqtool.check import VerifyReport
 from rmqtool.commands.carve import CarveReport
+from rmqtool.commands.config import ConfigRemark
 from rmqtool.commands.convert import ConvertReport
 from rmqtool.commands.decode_id import Reading
 from rmqtool.commands.delayed import DelayedMessages
@@ -207,6 +208,13 @@ def _diff_facts(definitions: Definitions) -> dict[str, Schema]:
     return {"a": _TEXT, "b": _TEXT, **dict.fromkeys(counts, _COUNTS), **lists}
 
 
+_CONFIG: dict[str, Schema] = {
+    "file": {**_TEXT, "description": "The properties file."},
+    "release": {**_TEXT, "description": "The broker's."},
+    "from": {**_TEXT_OR_NULL, "description": "The release to compare with; null for none."},
+    "store": {**_TEXT_OR_NULL, "description": "The store of --store."},
+    "settings": {**_COUNT, "description": "Names in the file."},
+}
 _DELAYED: dict[str, Schema] = {"store": _TEXT, "at": {"type": "integer"}}
 
 
@@ -365,6 +373,8 @@ _MADE: dict[str, tuple[int, Callable[[Definitions], Schema]]] = {
     "diff-line": (2, lambda definitions: _line("diff", Difference, _diff_facts(definitions))(definitions)),
     "offsets": (1, lambda definitions: _table("offsets", definitions.of(Progress), _offsets_facts())),
     "offsets-line": (1, _line("offsets", Progress, _offsets_facts())),
+    "config": (1, lambda definitions: _table("config", definitions.of(ConfigRemark), _CONFIG)),
+    "config-line": (1, _line("config", ConfigRemark, _CONFIG)),
     "delayed": (1, lambda definitions: _table("delayed", definitions.of(DelayedMessages), _DELAYED)),
     "delayed-line": (1, _line("delayed", DelayedMessages, _DELAYED)),
     "topics": (1, _topics),
