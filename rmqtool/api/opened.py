@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.api.arguments import Time
-    from rmqtool.commands.delayed import DelayedMessages
     from rmqtool.commands.info import StoreSummary
     from rmqtool.commands.offsets import Progress as ConsumerProgress
     from rmqtool.commands.retention import RetentionReport
+    from rmqtool.lookup.delayed import DelayedMessages
     from rmqtool.recovery import Prediction
 
 
@@ -148,7 +148,7 @@ class OpenedStore:
             UsageError: It is only a part of a store.
             EnvironmentFailureError: A file cannot be read.
         """
-        from rmqtool.commands.delayed import delayed_messages
+        from rmqtool.lookup.delayed import delayed_messages
 
         if self.kind != PathKind.STORE:
             raise UsageError(f"{self.location}: is not a store root; its levels have offsets in config/")

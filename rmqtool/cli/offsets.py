@@ -107,7 +107,7 @@ def offsets_command(
 
 def _delayed(session: Session, store: Store) -> ExitStatus:
     """Show messages that wait; a negative answer if some were passed over."""
-    from rmqtool.commands.delayed import DelayedMessages
+    from rmqtool.lookup.delayed import DelayedMessages
 
     now_ms = parse_time("now", None)
     rows = store.delayed(at=now_ms)

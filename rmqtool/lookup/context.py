@@ -208,6 +208,7 @@ class Reason(StrEnum):
     BATCH_QUEUE = "batch-queue"
     SCAN = "scan"
     CONSUMPTION = "consumption"
+    WAITS = "waits"
 
 
 _ON_THE_WAY = frozenset(

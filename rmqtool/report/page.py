@@ -167,6 +167,23 @@ def backlogs_table(report: StoreReport, clock: Clock) -> PageTable:
     )
 
 
+def delayed_table(report: StoreReport, clock: Clock) -> PageTable:
+    """Return the messages that wait for their time, by delay level and in the timer."""
+    rows = [
+        (
+            row.reader,
+            f"{row.waiting:,}",
+            f"{row.overdue:,}" if row.overdue else "",
+            clock(row.since_ms),
+            clock(row.next_ms),
+            f"{row.passed_over:,}" if row.passed_over else "",
+            f"{row.twice:,}" if row.twice else "",
+        )
+        for row in report.delayed
+    ]
+    return PageTable(tuple(rows))
+
+
 def gaps_table(picture: LogPicture | None) -> PageTable:
     """Return the queue offsets without a record, the widest gaps first."""
     if picture is None:
@@ -268,6 +285,7 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
         "chart_note": _chart_note(picture),
         "topics": topics_table(report, clock),
         "backlogs": backlogs_table(report, clock),
+        "delayed": delayed_table(report, clock),
         "gaps": gaps_table(picture),
         "steps": steps_table(picture, clock),
         "findings": findings,

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import tzinfo
 
-    from rmqtool.commands.delayed import DelayedMessages
     from rmqtool.commands.topics import LogParts, TopicsReport, TopicTotals
+    from rmqtool.lookup.delayed import DelayedMessages
     from rmqtool.report.text_report import TextReport
 
 

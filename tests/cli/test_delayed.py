@@ -76,6 +76,31 @@ def test_passed_over_and_twice(run: Runner, tmp_path: Path) -> None:
     assert (row["offset"], row["maxOffset"], row["waiting"]) == (5, 6, 1)
     assert (row["passedOver"], row["twice"]) == (2, 1)
     assert [message["uniqKey"] for message in row["oldest"]] == ["U5"]
+    words = [word for setting in settings for word in ("-p", setting)]
+    for number, state in enumerate(
+        (
+            "delivered: 2 copies in T, the first at log offset ",
+            "delivered: 1 copy in T, ",
+            "T has no copy of it: it was passed over",
+            "T has no copy of it: it was passed over",
+            "delivered: 1 copy in T, ",
+            "not delivered to T yet, overdue since ",
+        )
+    ):
+        place = ["--topic", "SCHEDULE_TOPIC_XXXX", "--queue", 0, "--queue-offset", number]
+        ran = run("query", root, *place, *words, "--format", "json", "--explain")
+        assert state in ran.err
+        (step,) = [step for step in ran.document["explain"] if step["reason"] == "waits"]
+        assert state in step["message"]
+        ran = run("query", root, "--topic", "Elsewhere", "--unique-key", f"U{number}", "--explain", *words)
+        assert ran.status == 1
+        assert number in {0, 1, 4} or state in ran.err
+    page = tmp_path / "page.html"
+    run("report", root, "-o", page, *words)
+    for cell in ("Messages that wait for their time", "passed over", "delivered twice", "delay level 1"):
+        assert cell in page.read_text()
+    (level,) = run("report", root, "--format", "json", *words).document["delayed"]
+    assert level == row
     assert run("offsets", root, "--delayed", "-p", settings[2]).status == 1
     assert run("offsets", root, "--delayed", "-p", settings[2], "--fail-on", "never").status == 0
 

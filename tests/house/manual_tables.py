@@ -9,13 +9,13 @@ from rmqtool import rows
 from rmqtool.account.lost import LostMessage
 from rmqtool.commands.config import ConfigRemark
 from rmqtool.commands.decode_id import Reading
-from rmqtool.commands.delayed import DelayedMessages
 from rmqtool.commands.diff import Difference
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.copies import MessageCopy
 from rmqtool.commands.topics import TopicTotals
 from rmqtool.findings import CATALOG
 from rmqtool.findings.log_lines import LOG_LINES
+from rmqtool.lookup.delayed import DelayedMessages
 from rmqtool.projection import camel_case, columns_of
 
 if TYPE_CHECKING:

@@ -19,7 +19,6 @@ from rmqtool.commands.carve import CarveReport
 from rmqtool.commands.config import ConfigRemark
 from rmqtool.commands.convert import ConvertReport
 from rmqtool.commands.decode_id import Reading
-from rmqtool.commands.delayed import DelayedMessages
 from rmqtool.commands.diff import Difference, Healing
 from rmqtool.commands.diff.verdict import CopiesVerdict
 from rmqtool.commands.explain import ExplainedLine
@@ -38,6 +37,7 @@ from rmqtool.commands.topics import TopicsReport, TopicTotals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import Finding, FindingCode
 from rmqtool.lookup.context import Step
+from rmqtool.lookup.delayed import DelayedMessages
 from rmqtool.recovery import Prediction
 from rmqtool.retention.deletion import FileFate
 from rmqtool.rows.replay import ReplayMessage

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.queues import find_queue
-from rmqtool.errors import RmqtoolError
+from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, some
 from rmqtool.javacompat import id_spellings, split_keys
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
-from rmqtool.lookup.delivery import SoundIndex, never_delivered
+from rmqtool.lookup.delayed import state_of
+from rmqtool.lookup.delivery import SoundIndex
 from rmqtool.lookup.index import IndexSearch, coverage, index_problem, is_rolled_back
 from rmqtool.lookup.queue import queues_problem
 from rmqtool.lookup.topic_names import topics_of, unknown_topic
@@ -137,8 +140,8 @@ def _lost(context: QueryContext, number: int, place: int, why: str) -> Finding:
 _SOUGHT_ELSEWHERE = 20  # keys that are looked up under every topic
 _SYSTEM_TOPICS = {
     HALF_TOPIC: "as a half message: its transaction was not committed when it was written",
-    SCHEDULE_TOPIC: "as a delayed message, before its delivery",
-    TIMER_TOPIC: "as a timer message, before its delivery",
+    SCHEDULE_TOPIC: "as a delayed message",
+    TIMER_TOPIC: "as a timer message",
 }
 _PREFIXES = {RETRY_PREFIX: "as a message to be consumed again", DEAD_LETTER_PREFIX: "as a dead letter"}
 
@@ -196,17 +199,21 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
         if offsets:
             what = "unique key" if other.unique else "tag" if other.is_tag else "key"
             reason = Reason.PREPARED if other.topic == HALF_TOPIC else Reason.OTHER_TOPIC
-            passed = _passed(beside, offsets[0]) if other.topic == SCHEDULE_TOPIC else ""
-            where = f"topic {other.topic} (log offset {offsets[0]}){passed or _role(other.topic)}"
+            where = f"topic {other.topic} (log offset {offsets[0]}){_role(other.topic)}"
+            if other.topic in {SCHEDULE_TOPIC, TIMER_TOPIC}:
+                where += _state(beside, offsets[0])
             message = f"{question.key} is a {what} of {where}"
             context.explanation.add(reason, message, topic=other.topic, physicalOffset=offsets[0])
 
 
-def _passed(context: QueryContext, physical_offset: int) -> str:
-    """Return that a delayed message was passed over; empty if its level came, or may still come, to it."""
+def _state(context: QueryContext, physical_offset: int) -> str:
+    """Return whether a message that was stored to wait is due, overdue, delivered or passed over."""
     record = record_at(context.store.commitlog, physical_offset)
-    passed = None if record is None else never_delivered(SoundIndex(context.store), record)
-    return "" if passed is None else f", as a delayed message: {passed}"
+    with suppress(EnvironmentFailureError):
+        now_ms = time.time_ns() // 1_000_000
+        state = None if record is None else state_of(SoundIndex(context.store), record, now_ms)
+        return "" if state is None else f": {state}"
+    return ""
 
 
 def _role(topic: str) -> str:

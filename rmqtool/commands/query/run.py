@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from contextlib import suppress
 from functools import cached_property
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -26,6 +28,7 @@ from rmqtool.rows.messages import MessageRows, host_text, offset_id_of
 from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.record_walk import find_log_end, first_record, record_defects, record_finding, walk_log
 from rmqtool.scan.records import Record, record_at
+from rmqtool.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -97,6 +100,8 @@ class Query:
             if isinstance(row, Message):
                 damaged += bool(row.damage)
                 places.append(record.physical_offset)
+                if len(places) <= _EXAMINED and record.topic in {SCHEDULE_TOPIC, TIMER_TOPIC}:
+                    self._tell_waiting(record)
                 yield row, question
         if damaged:
             what = counted(damaged, "message shown is", "messages shown are")
@@ -117,6 +122,19 @@ class Query:
             explain_cut(self._context, places)
         self._remarks.finish()
         self._store.close()
+
+    def _tell_waiting(self, record: Record) -> None:
+        """Say whether a message that was stored to wait is due, overdue, delivered or passed over."""
+        from rmqtool.lookup.delayed import state_of  # few queries meet one
+        from rmqtool.lookup.delivery import SoundIndex
+
+        doubts = "--scan was given" if self._request.scan else None
+        with suppress(EnvironmentFailureError):  # of the timer's checkpoint, which IO-DENIED reports
+            state = state_of(SoundIndex(self._store, doubts), record, time.time_ns() // 1_000_000)
+            if state is not None:
+                place = record.physical_offset
+                self._progress.note(f"log offset {place}: {state}")
+                self._explanation.add(Reason.WAITS, state, physicalOffset=place)
 
     @cached_property
     def judge(self) -> ConsumptionJudge | None:

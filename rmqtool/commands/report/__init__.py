@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.check import VerifyReport
+    from rmqtool.lookup.delayed import DelayedMessages
     from rmqtool.recovery import Prediction
     from rmqtool.rows import Checkpoint
     from rmqtool.store import Setting, Store
@@ -117,6 +118,7 @@ class StoreReport:
         losses: by topic, those with the most first.
         lost: the first of the messages themselves.
         backlogs: by reader and topic, the largest first.
+        delayed: messages that wait for their time, by delay level and in the timer.
         cut_ms: store time of the first message that the next start cuts off; None if it keeps all.
         checkpoint: its fields; None when there is none.
         abort: whether the store was not stopped cleanly, or runs.
@@ -130,6 +132,7 @@ class StoreReport:
     losses: tuple[TopicLoss, ...] = ()
     lost: tuple[LostMessage, ...] = ()
     backlogs: tuple[Backlog, ...] = ()
+    delayed: tuple[DelayedMessages, ...] = ()
     cut_ms: int | None = None
     checkpoint: Checkpoint | None = None
     abort: bool = False

@@ -21,6 +21,7 @@ from rmqtool.commands.report import (
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import FileKind, Location, location_of
+from rmqtool.lookup.delayed import DelayedMessages, delayed_messages
 from rmqtool.outcomes import start_findings as harm_findings
 from rmqtool.recovery import Prediction, skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
@@ -144,6 +145,7 @@ def gather(
         losses=_losses(predictions, run.report.log_losses),
         lost=lost,
         backlogs=backlogs(),
+        delayed=_delayed(store, provenance.made_ms),
         cut_ms=_cut_ms(store, predictions),
         checkpoint=_checkpoint(store),
         abort=store.abort is not None,
@@ -192,6 +194,15 @@ def _cut_ms(store: Store, predictions: Sequence[Prediction]) -> int | None:
                 if isinstance(event, Record):
                     return event.head.store_timestamp_ms
     return None
+
+
+def _delayed(store: Store, now_ms: int) -> tuple[DelayedMessages, ...]:
+    try:
+        return tuple(
+            row for row in delayed_messages(store, now_ms) if row.waiting or row.passed_over or row.twice
+        )
+    except EnvironmentFailureError:
+        return ()  # there is a finding
 
 
 def _checkpoint(store: Store) -> rows.Checkpoint | None:

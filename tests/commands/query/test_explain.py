@@ -371,6 +371,13 @@ def test_the_key_of_another_topic(builder: Builder, topic: str, reason: Reason, 
     assert role in step(steps, reason).message
 
 
+def test_a_delayed_message_waits() -> None:
+    found, steps = explained(open_store(fixture("delay-5.3.3")), topic="SCHEDULE_TOPIC_XXXX", key="level-1")
+    assert len(found) == 1
+    assert step(steps, Reason.WAITS).facts == {"physicalOffset": found[0]}
+    assert "not delivered to Later yet, overdue since 20" in step(steps, Reason.WAITS).message
+
+
 @pytest.mark.parametrize(
     ("flag", "reason", "words"),
     [(ROLLBACK, Reason.ROLLED_BACK, "neither indexes"), (PREPARED, Reason.PREPARED, "puts it into no queue")],

@@ -1,4 +1,4 @@
-"""``offsets --delayed``: messages that wait for their time, by delay level and in the timer."""
+"""Messages that wait for their time: by delay level and in the timer, and the state of a single one."""
 
 from __future__ import annotations
 
@@ -9,13 +9,18 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool.derived.positions import DELAY_FILE, consumed_offsets
 from rmqtool.derived.queues import find_queue
 from rmqtool.derived.timer import timer_checkpoint, timer_slots
-from rmqtool.lookup.delivery import SoundIndex, count_deliveries
+from rmqtool.findings import counted
+from rmqtool.javacompat import parse_long
+from rmqtool.lookup.delivery import SoundIndex, count_deliveries, never_delivered
+from rmqtool.rows.messages import tags_code
 from rmqtool.scan.records import record_at
+from rmqtool.times import utc_text
 from rmqtool.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from rmqtool.scan.records import Record
     from rmqtool.store import Store
 
 _OLDEST = 10
@@ -102,6 +107,31 @@ def delayed_messages(store: Store, now_ms: int) -> Iterator[DelayedMessages]:
             [_message(store, *message) for message in messages[:_OLDEST]],
         )
     yield from _of_timer(store, now_ms)
+
+
+def state_of(index: SoundIndex, record: Record, now_ms: int) -> str | None:
+    """Return whether a message that waits is due, overdue, delivered or passed over; None for any other."""
+    store, properties = index.store, record.properties
+    if record.topic == SCHEDULE_TOPIC:
+        due_ms, number = tags_code(record, store.settings.delay_levels), record.head.queue_offset
+        offsets = {one.queue_id: one.offset for one in consumed_offsets(store) if one.file == DELAY_FILE}
+        has_come = number < offsets.get(record.head.queue_id, 0)
+    elif record.topic == TIMER_TOPIC and (due := parse_long(properties.get("TIMER_OUT_MS", ""))) is not None:
+        progress = timer_checkpoint(store.config)
+        due_ms, has_come = due, progress is not None and progress.last_read_time_ms >= due
+    else:
+        return None
+    topic = properties.get("REAL_TOPIC", "its topic")
+    copies = index.delivered([record])
+    if has_come and copies is None:
+        return f"due {utc_text(due_ms)}, which its reader has passed: whether it was delivered is not known"
+    if has_come and (never := never_delivered(index, record)) is not None:
+        return never
+    if copies is not None and copies[0]:
+        times = counted(len(copies[0]), "copy", "copies")
+        return f"delivered: {times} in {topic}, the first at log offset {copies[0][0].physical_offset}"
+    late = f"overdue since {utc_text(due_ms)}" if due_ms <= now_ms else f"due {utc_text(due_ms)}"
+    return f"not delivered to {topic} yet, {late}"
 
 
 def _times(due: list[int], now_ms: int) -> tuple[int, int, int | None, int | None]:
