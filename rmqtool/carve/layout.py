@@ -122,7 +122,12 @@ class LogLayout:
     geometry: LogGeometry
     duplicates: int
     conflicts: int
-    is_dledger: bool
+
+    def is_of_entries(self, start: int) -> bool:
+        """Whether the records of the file that begins at an offset stood in entries of DLedger."""
+        rows = self.records_of(start)
+        gaps = rows["log_offset"] - np.concatenate([[start], frame_stops(rows)[:-1]])
+        return bool((gaps == DLEDGER_BYTES).sum() > (gaps == 0).sum())
 
     @property
     def file_starts(self) -> list[int]:
@@ -141,8 +146,11 @@ class LogLayout:
         starts, stops = self.rows["log_offset"], frame_stops(self.rows)
         blanks = np.where(self._blank_fits, self.rows["blank"], 0)
         before = np.concatenate([[self.file_starts[0]], (stops + blanks)[:-1]])
-        if self.is_dledger:
-            starts = starts - DLEDGER_BYTES
+        size = self.geometry.file_size
+        led = np.isin(
+            starts // size, [start // size for start in self.file_starts if self.is_of_entries(start)]
+        )
+        starts = np.maximum(starts - DLEDGER_BYTES * led, before)
         return merged(np.stack([before, starts], axis=1))
 
     @property
@@ -207,9 +215,7 @@ def _laid_out(log: FoundLog, images: Sequence[Image], given: int | None) -> tupl
     geometry = infer_geometry(log.rows, given, _hints(log.copies, images))
     wrong = straddling(log.rows, geometry.file_size)
     rows = log.rows[~wrong]
-    gaps = rows["log_offset"][1:] - frame_stops(rows)[:-1]
-    is_dledger = bool(2 * (gaps == DLEDGER_BYTES).sum() > len(gaps) > 0)
-    return LogLayout(rows, geometry, log.duplicates, len(log.conflicts), is_dledger), log.rows[wrong]
+    return LogLayout(rows, geometry, log.duplicates, len(log.conflicts)), log.rows[wrong]
 
 
 def _hints(rows: Rows, images: Sequence[Image]) -> list[int]:

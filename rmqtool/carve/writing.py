@@ -22,6 +22,7 @@ from rmqtool.kernels.loose import first_changed
 from rmqtool.kernels.rows import frame_stops
 from rmqtool.projection import json_object
 from rmqtool.rows.messages import host_text
+from rmqtool.store.ledger import CARVED_MEMBER, DATA
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 
 LOG_DIRECTORY = "commitlog"
+ENTRIES_DIRECTORY = f"{CARVED_MEMBER}/{DATA}"
 CHUNK_BYTES = 4 << 20
 _ZEROS = bytes(1 << 20)
 

@@ -22,6 +22,7 @@ from rmqtool.carve.images import (
 from rmqtool.carve.layout import Layout, LogLayout, lay_out
 from rmqtool.carve.proving import LooseCause
 from rmqtool.carve.writing import (
+    ENTRIES_DIRECTORY,
     LOG_DIRECTORY,
     FileTask,
     HashedFile,
@@ -89,7 +90,7 @@ class CarvedLog:
         missing_bytes: how long they are together.
         duplicates: how many more copies of its records there were.
         conflicts: how many records claimed a place that another has; they are kept loose.
-        dledger: whether its records stood in entries of DLedger.
+        dledger: whether records stood in entries of DLedger: they are in ``dledger-carved/data/``.
     """
 
     directory: str
@@ -259,7 +260,8 @@ def _write(
     for number, log in enumerate(layout.logs):
         above = "" if number == 0 else f"{_directory(number)}/"
         for start in log.file_starts:
-            label = f"{above}{LOG_DIRECTORY}/{start:020d}"
+            directory = ENTRIES_DIRECTORY if log.is_of_entries(start) else LOG_DIRECTORY
+            label = f"{above}{directory}/{start:020d}"
             size, rows = log.geometry.file_size, log.records_of(start)
             tasks.append(FileTask(staging, label, start, size, rows, tuple(images)))
     advance = stage_of(progress, "write", (task.size_bytes for task in tasks))
@@ -331,7 +333,7 @@ def _log(number: int, log: LogLayout, images: Sequence[Image]) -> CarvedLog:
         missing_bytes=length_of(holes),
         duplicates=log.duplicates,
         conflicts=log.conflicts,
-        dledger=log.is_dledger,
+        dledger=any(map(log.is_of_entries, log.file_starts)),
     )
 
 
@@ -350,8 +352,8 @@ def _notes(logs: Sequence[CarvedLog]) -> Iterator[str]:
             )
         if log.dledger:
             yield (
-                f"{name}: the records stood in entries of DLedger, whose headers are not recovered: a broker"
-                " without DLedger sees holes of 48 bytes"
+                f"{name}: records stood in entries of DLedger, and are in {ENTRIES_DIRECTORY}/ without the headers"
+                " of these: rmqtool salvage makes a plain store of them"
             )
     for earlier, later in _continued(logs):
         yield (

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from rmqtool.io import Location
 
 MEMBERS = "dledger-*"
+CARVED_MEMBER = "dledger-carved"
+"""Of entries that were carved: no record names a member."""
 DATA, ENTRY_INDEX = "data", "index"
 PROGRESS = {"currterm": "currTerm", "checkpoint": "committedIndex"}
 """Files of Java properties of a member, and the number that each is for."""
@@ -53,7 +55,7 @@ def data_of(root: Location, log: Iterable[Location], *, enabled: object, member:
     if enabled is False:
         return None
     name = MEMBERS if member is None else MEMBERS.replace("*", str(member))
-    files = list(root.matching(f"{name}/{DATA}/{_FILES}"))
+    files = [file for place in {name, CARVED_MEMBER} for file in root.matching(f"{place}/{DATA}/{_FILES}")]
     if len({file.parent for file in files}) != 1:
         return None
     older = [file.name for directory in log for file in directory.matching(_FILES)]
