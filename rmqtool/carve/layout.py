@@ -146,11 +146,9 @@ class LogLayout:
         starts, stops = self.rows["log_offset"], frame_stops(self.rows)
         blanks = np.where(self._blank_fits, self.rows["blank"], 0)
         before = np.concatenate([[self.file_starts[0]], (stops + blanks)[:-1]])
-        size = self.geometry.file_size
-        led = np.isin(
-            starts // size, [start // size for start in self.file_starts if self.is_of_entries(start)]
-        )
-        starts = np.maximum(starts - DLEDGER_BYTES * led, before)
+        size, files = self.geometry.file_size, filter(self.is_of_entries, self.file_starts)
+        has_lead = np.isin(starts // size, [start // size for start in files])
+        starts = np.maximum(starts - DLEDGER_BYTES * has_lead, before)
         return merged(np.stack([before, starts], axis=1))
 
     @property

@@ -352,8 +352,8 @@ def _notes(logs: Sequence[CarvedLog]) -> Iterator[str]:
             )
         if log.dledger:
             yield (
-                f"{name}: records stood in entries of DLedger, and are in {ENTRIES_DIRECTORY}/ without the headers"
-                " of these: rmqtool salvage makes a plain store of them"
+                f"{name}: records stood in entries of DLedger, and are in {ENTRIES_DIRECTORY}/ without the"
+                " headers of these: rmqtool salvage makes a plain store of them"
             )
     for earlier, later in _continued(logs):
         yield (
