@@ -96,6 +96,28 @@ def test_each_kind_of_remark(
     assert says in remarks(run, tmp_path, content, "--release", release)[key]["message"]
 
 
+THREADS = {
+    "2260 2264": (
+        "mapedFileSizeConsumeQueue=300000\nmaxCommitLogFilesNumber=100\nstorePathConsumeQueue=/data/cq\n"
+        "fileReservedTime=6\ndeleteWhen=04\n",
+        {"mapedFileSizeConsumeQueue", "maxCommitLogFilesNumber", "storePathConsumeQueue"},
+    ),
+    "3097": ("storePathConsumerQueue=/data/cq\n", {"storePathConsumerQueue"}),
+    "10708": ("fileReservedTime = 168 \nbrokerRole = SYNC_MASTER \n", {"fileReservedTime"}),
+    "1231": ("storePathCommitLog=/rocketmq\n", {"storePathRootDir"}),
+}
+"""Files that people asked about in RocketMQ's tracker, and the settings that were the cause."""
+
+
+@pytest.mark.parametrize("thread", THREADS)
+def test_files_that_people_asked_about(run: _Run, tmp_path: Path, thread: str) -> None:
+    text, causes = THREADS[thread]
+    told = remarks(run, tmp_path, text, "--release", "5.3.3", "--store", fixture("plain-5.3.3"))
+    named = {name for kind, name in told if kind in {"unknown", "ignored", "path"}}
+    assert causes <= named
+    assert named <= causes | {"storePathRootDir", "storePathCommitLog"}
+
+
 @pytest.mark.parametrize("release", ["4.9.8", "5.3.3", "5.4.0", "5.5.1"])
 def test_nothing_is_wrong_with_files_that_brokers_ran_with(run: _Run, release: str) -> None:
     stores = [path for path in sorted(STORES.iterdir()) if path.name.endswith(release)]

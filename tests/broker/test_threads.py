@@ -1,0 +1,64 @@
+"""Threads of RocketMQ's trackers: state, verdict, and remedy, which real store classes confirm."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import rmqtool
+from rmqtool.outcomes import best
+from tests.broker.threads import THREADS
+from tests.broker.ways_out import judged
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from tests.broker.jvm import Version
+    from tests.broker.measured import Outcome
+    from tests.broker.threads import Thread
+    from tests.runs import Run
+
+_HARM = ("lost", "wrong", "unserved", "unindexed", "reused")
+
+
+def _harm(outcome: Outcome) -> set[str]:
+    return {name for name in _HARM if getattr(outcome, name)} | ({"starts"} if not outcome.starts else set())
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("version", sorted({thread.state.version for thread in THREADS}))
+def test_the_remedy_cures_it(version: Version, tmp_path: Path) -> None:
+    """A start without it does the harm of the thread, a start after it none but what was lost before."""
+    threads = [thread for thread in THREADS if thread.state.version == version]
+    by_label = {thread.state.label: thread for thread in threads}
+    actions = ["start", *{thread.remedy for thread in threads} - {"start"}]
+    tried = 0
+    for line in judged([thread.state for thread in threads], version, tmp_path, actions=actions):
+        thread = by_label[line.state.label]
+        if line.action not in {"start", thread.remedy}:
+            continue
+        assert line.result is not None, line.refused
+        assert line.differences == [], line.state.label
+        harm = _harm(line.result.outcome)
+        if line.action == "start":
+            assert harm == thread.harm, line.state.label
+        if line.action == thread.remedy:
+            assert harm <= {"lost"}, line.state.label
+            assert line.result.outcome.lost == thread.lost, line.state.label
+            tried += 1
+    assert tried == len(threads)
+
+
+@pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.state.label)
+def test_the_verdict(tmp_path: Path, run: Callable[..., Run], thread: Thread) -> None:
+    copy = thread.state.copy_to(tmp_path / "state")
+    with rmqtool.open(copy.root, broker_conf=copy.conf, broker_version=thread.state.version) as store:
+        report = store.verify(jobs=1)
+    assert thread.codes <= report.findings.counts.keys()
+    chosen = best(report.outcomes)
+    assert (None if chosen is None else chosen.action.value) == (thread.advised if report.outcomes else None)
+    page = run("help", "incidents").out
+    (row,) = (line for line in page.splitlines() if line.startswith(f"| {thread.symptom}"))
+    assert "Next" in row or f"rmqtool {thread.remedy}" in row or thread.remedy == "start"
