@@ -24,7 +24,7 @@ from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_words, ranked
 from rmqtool.recovery import NO_CHANGE, Change
-from rmqtool.recovery.delivery import Delivery, indexed, measure
+from rmqtool.recovery.delivery import Delivery, KeyEntries, indexed, measure
 from rmqtool.recovery.loaded import batch_topics_of
 from rmqtool.recovery.log_records import Hidden, QueueRecords, are_among
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
@@ -144,6 +144,7 @@ class _Actions:
         self._records = store.once(records_of, self._release).without(*_left_out(findings))
         odd = [finding.physical_offset for finding in findings if finding.code is codes.CL_NUMBER]
         self._hidden = Hidden.of(self._records, account.surveyed, np.array(odd, np.int64))
+        self._keys = KeyEntries(self._records, self._hidden)
         self._unplaced = account.surveyed.unplaced[:, 0]
         self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
         for records in self._records.queues.values():
@@ -280,8 +281,11 @@ class _Actions:
                 forgets=forgets,
                 command=command,
             )
-        is_found = indexed(self._store, loaded, self._geometry, self._reached) if self._is_indexed else None
-        counts: Delivery = measure(self._records, loaded, end, is_found, self._hidden)
+        unindexed = 0
+        if self._is_indexed:
+            items = indexed(self._store, loaded, self._geometry, self._reached)
+            unindexed = self._keys.unindexed(end, items)
+        counts: Delivery = measure(self._records, loaded, end, unindexed, self._hidden)
         return Outcome(
             action=action,
             setting=setting,

@@ -193,7 +193,7 @@ def _units(queue: Queue) -> tuple[Int64s, Int64s, Int64s, Int64s]:
 
 
 def indexed(store: Store, loaded: LoadedStore, geometry: Geometry, reached: dict[str, Int64s]) -> Int64s:
-    """Return place and hash of each item that a query can find after a start, as in `LogRecords.entries`.
+    """Return a number, ascending, of place and hash of each item that a query can find after a start.
 
     ``geometry`` is that of the broker's settings; ``reached`` keeps the items of files that were read.
     """
@@ -207,7 +207,42 @@ def indexed(store: Store, loaded: LoadedStore, geometry: Geometry, reached: dict
             reached[file.label] = _reached(IndexFile(file, geometry))
             file.close()
         keys.append(reached[file.label])
-    return np.concatenate(keys)
+    return np.sort(np.concatenate(keys))
+
+
+class KeyEntries:
+    """Index entries that a log requires of whole messages with keys, without those of tags, and their places.
+
+    They are in the order of the numbers by which `indexed` names them: many starts are judged by them.
+    """
+
+    def __init__(self, records: LogRecords, hidden: Hidden) -> None:
+        entries = np.concatenate((records.entries[records.entries["whole"]], hidden.entries))
+        entries = entries[~entries["of_tags"]]
+        self._names = _mixed(entries["physical_offset"], entries["key_hash"])
+        order = np.argsort(self._names)
+        self._names = self._names[order]
+        self._places, numbers = _numbered(entries["physical_offset"])
+        self._numbers = numbers[order]
+
+    def unindexed(self, end: int, indexed: Int64s) -> int:
+        """Count the messages before ``end`` that a query by none of their keys finds."""
+        is_indexed = np.zeros(len(self._places), np.bool_)
+        if len(indexed):
+            number = np.minimum(np.searchsorted(indexed, self._names), len(indexed) - 1)
+            is_indexed[self._numbers[indexed[number] == self._names]] = True
+        count = int(np.searchsorted(self._places, end))
+        return count - int(np.count_nonzero(is_indexed[:count]))
+
+
+def _numbered(places: Int64s) -> tuple[Int64s, Int64s]:
+    """Return the different places, ascending, and for each of ``places`` which of these it is."""
+    order = np.argsort(places, kind="stable")
+    ascending = places[order]
+    is_new = np.append([True], ascending[1:] != ascending[:-1])[: len(places)]
+    numbers = np.empty(len(places), np.int64)
+    numbers[order] = np.cumsum(is_new) - 1
+    return ascending[is_new], numbers
 
 
 def _reached(index: IndexFile) -> Int64s:
@@ -223,16 +258,14 @@ def _reached(index: IndexFile) -> Int64s:
     return _mixed(places[reached], hashes[reached].astype(np.int64))
 
 
-def measure(
-    records: LogRecords, loaded: LoadedStore, end: int, indexed: Int64s | None, hidden: Hidden
-) -> Delivery:
+def measure(records: LogRecords, loaded: LoadedStore, end: int, unindexed: int, hidden: Hidden) -> Delivery:
     """Return the counts of a store after its start.
 
     Args:
         records: of the log, before the start.
         loaded: the store in the broker's memory after it.
         end: physical offset at which it ends the log.
-        indexed: items that a query can find, see `indexed`; None where there is to be no index.
+        unindexed: messages that a query by none of their keys finds, see `KeyEntries`.
         hidden: messages that no walk reaches.
     """
     log = _Log.of(loaded.log, end, records)
@@ -251,7 +284,7 @@ def measure(
         served=sum(count.served for count in counts),
         wrong=sum(count.wrong for count in counts),
         unserved=sum(count.unserved for count in counts) + int(hidden.messages[is_left].sum() + homeless),
-        unindexed=0 if indexed is None else _unindexed(records, hidden, end, indexed),
+        unindexed=unindexed,
         cut=_messages_after(records, end) + int(hidden.messages[hidden.places >= end].sum()),
         expired=sum(count.expired for count in counts),
         read=int((~are_among(read, hidden.places)).sum()),
@@ -265,16 +298,3 @@ def _messages_after(records: LogRecords, end: int) -> int:
     messages = np.concatenate([_NONE, *(one.messages for one in later)])
     first = np.unique(places, return_index=True)[1]
     return int(messages[first].sum() + np.count_nonzero(records.homeless >= end))
-
-
-def _unindexed(records: LogRecords, hidden: Hidden, end: int, indexed: Int64s) -> int:
-    entries = np.concatenate((records.entries[records.entries["whole"]], hidden.entries))
-    entries = entries[~entries["of_tags"] & (entries["physical_offset"] < end)]
-    places = entries["physical_offset"]
-    is_found = are_among(_mixed(places, entries["key_hash"]), indexed)
-    return _distinct(places) - _distinct(places[is_found])
-
-
-def _distinct(values: Int64s) -> int:
-    ascending = np.sort(values)
-    return int(np.count_nonzero(ascending[1:] != ascending[:-1])) + (len(values) > 0)

@@ -24,7 +24,7 @@ from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 
     from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Array, Bools, Int64s, Rows
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.genuine.records import LogCopy
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.recovery.loaded import IndexState, Queue
+    from rmqtool.recovery.log_recovery import RecoveryWalk
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.reput.dispatcher import Taken
     from rmqtool.scan.records import Record
@@ -110,6 +111,7 @@ class LogRecords:
         deleted: the records of queues whose topics were deleted: nobody misses them.
         chains: of its records, if a broker reads and dispatches each just so.
         rebuilt: queues and index that a rebuild makes of the log, once they were made.
+        walks: of recovery, done so far for the end alone.
     """
 
     log: FileQueue
@@ -125,6 +127,15 @@ class LogRecords:
     deleted: dict[QueueKey, QueueRecords] = field(default_factory=dict)
     chains: LogChains | None = None
     rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
+    walks: dict[Hashable, RecoveryWalk] = field(default_factory=dict)
+
+    def walked(self, walk: RecoveryWalk) -> RecoveryWalk:
+        """Return a walk of recovery that is over: the same one as before, if there was the same."""
+        files = tuple((segment.label, segment.size_bytes) for segment in walk.segments)
+        key = files, walk.rules.tobytes(), walk.switches, walk.start
+        if key not in self.walks:
+            walk.finish()
+        return self.walks.setdefault(key, walk)
 
     @classmethod
     def read(cls, log: FileQueue, policy: DispatchPolicy, false: Int64s | None) -> LogRecords:

@@ -380,6 +380,11 @@ class RecoveryWalk:
             if not rolls:
                 return
 
+    def finish(self) -> None:
+        """Walk to the end, for its place alone."""
+        for _ in self.batches():
+            pass
+
     def _segment(self, walk: SegmentWalk) -> Generator[MessageBatch, None, bool]:
         """Yield the accepted records of a file; return whether recovery goes on to the next."""
         start = self.start if walk.segment is self.segments[0] else walk.segment.start

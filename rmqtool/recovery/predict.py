@@ -307,8 +307,13 @@ class _Start:
         walk = log_recovery.RecoveryWalk(
             self.log[number:], self.rules, self.start.switches, recovery.physical_offset
         )
-        for batch in walk.batches():
-            self._dispatch_again(batch)
+        if self._dispatches_again:
+            for batch in walk.batches():
+                self._dispatch_again(batch)
+        elif self.records is None:
+            walk.finish()
+        else:
+            walk = self.records.walked(walk)
         self.loaded.put(self.dispatcher, self.prediction.made.dispatched_by_recovery)
         queue_end = self.start.queue_end
         if self.release.truncates_by_new_end:
@@ -317,14 +322,20 @@ class _Start:
             self.loaded.truncate(walk.end)
         self._cut(walk)
 
+    @property
+    def _dispatches_again(self) -> bool:
+        """Whether recovery dispatches records itself: after an unclean stop, or those beyond the queues."""
+        if self.loaded.unclean or self.records is None:
+            return self.loaded.unclean or not self.release.reputs_from_queues
+        is_behind = int(self.records.places.max(initial=-1)) > self.start.queue_end
+        return is_behind and not self.release.reputs_from_queues
+
     def _dispatch_again(self, batch: MessageBatch) -> None:
         if self.loaded.unclean and self.start.switches.confirmed_only:
             ends = frame_stops(batch.rows, "physical_offset")
             confirmed = ends <= self._confirm_offset
             batch = batch.only(confirmed)
         if not self.loaded.unclean:
-            if self.release.reputs_from_queues:
-                return
             later = batch.rows["physical_offset"] > self.start.queue_end
             if not later.all():
                 batch = batch.only(later)
