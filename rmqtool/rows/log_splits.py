@@ -52,9 +52,10 @@ def kernel_filter(messages: MessageFilter, odd_flags: int) -> KernelFilter:
     """
     is_shown_otherwise, messages = messages.stored_topic is not None, messages.as_stored
     unread = sorted(
-        (queue_key(string_hash(topic), queue_id), offset)
+        (queue_key(string_hash(topic), queue_id), min(offset, LATEST_MS))
         for topic, queues in (messages.unread or {}).items()
         for queue_id, offset in queues.items()
+        if queue_id < 1 << 31  # no record has another
     )
     keys, offsets = np.array(unread, np.int64).reshape(-1, 2).T
     least, globs = messages.from_queue_offset, bytes([GLOBS_APART]).join(map(str.encode, messages.topics))

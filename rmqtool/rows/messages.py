@@ -178,6 +178,7 @@ class MessageFilter:
         hashes = {string_hash(topic) for topic in self.unread or ()}
         return (
             all("[" not in topic for topic in self.topics)
+            and not any("*" in topic or "?" in topic for topic in self.unread or ())
             and all(map(_is_unicode, texts))
             and len(hashes) == len(self.unread or ())
         )

@@ -211,6 +211,26 @@ def test_a_group_without_offsets(run: _Run, tmp_path: Path, files: dict[str, str
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(
+    ("table", "messages_left"),
+    [
+        ('"Orders@g": {"7": 99999999999999999999, "1": 0, "99999999999999": 1}', 22),
+        ('"Order?@g": {"0": 0}, "O*@g": {"0": 1}', 0),
+        ('"TopicTest@g": {"0": 0}, "T[o]picTest@g": {"0": 0}', 97),
+        ('"Orders@g": {"0": -5, "x": 3, "1": 0}', 32),
+    ],
+)
+def test_hostile_offsets(
+    run: _Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, table: str, messages_left: int
+) -> None:
+    """Numbers beyond Java's, and topics that look like globs, which name themselves alone."""
+    store = edited(tmp_path, consumerOffset=f'{{"offsetTable": {{{table}}}}}')
+    for large in (False, True):
+        monkeypatch.setattr(dump_run, "LARGE_LOG_BYTES", 0 if large else 1 << 30)
+        ran = run("dump", store, "--backlog-of", "g", "--format", "ndjson")
+        assert (ran.status, len(ran.objects)) == (int(not messages_left), messages_left)
+
+
 def test_a_database_of_offsets(run: _Run, tmp_path: Path) -> None:
     store = edited(tmp_path, consumerOffset=None)
     (store / "config/rdb").mkdir()
