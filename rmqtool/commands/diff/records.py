@@ -110,6 +110,8 @@ def _look(files: FileQueue, log_offset: int) -> _LogSide:
         return _LogSide(None, None if checked.success else checked.reason)
     if not record.body_crc_holds:
         return _LogSide(record, "the body's CRC-32 is not BODYCRC", codes.CL_CRC)
+    if any("\0" in text for text in (record.topic, *record.properties, *record.properties.values())):
+        return _LogSide(record, "its topic or properties hold zeros", codes.CL_PROPERTIES)
     if record.head.physical_offset != log_offset:
         return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", codes.CL_PHY_MISMATCH)
     return _LogSide(record) if segment.framing == PLAIN else _in_entry(record, segment, position)

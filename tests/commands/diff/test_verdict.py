@@ -241,6 +241,17 @@ def test_damage_is_no_parting(common: Written, tmp_path: Path, damage: Callable[
     assert verdict.shares[1].records == 0
 
 
+def test_a_torn_last_record_is_no_parting(common: Written, tmp_path: Path) -> None:
+    """No checksum protects the properties, and no equal record follows: zeros in them tell."""
+    master = common.copy().add(*words("more"))
+    common.data[-6:] = bytes(6)
+    verdict = verdict_of(master.write(tmp_path / "a"), common.write(tmp_path / "b"))
+    last = common.places[-1]
+    assert (verdict.histories, verdict.parting, verdict.clocks) == ("one", None, ())
+    assert verdict.shares[1].damaged_at == last
+    assert (verdict.following[0].answer, verdict.following[0].cut_at) == ("cut", last)
+
+
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_logs_that_part_are_told_beside_damage(
     common: Written, tmp_path: Path, damage: Callable[[Written], None]
