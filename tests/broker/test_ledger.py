@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.formats.entry import ENTRIES
 from tests.broker import jvm
 from tests.broker.compare import compare_derived
 from tests.broker.stores import DERIVED, cut_entry_index, ledger_stores, whole_entry_index
@@ -44,3 +45,31 @@ def test_a_start_makes_the_index_of_entries_again(store: FixtureStore, tmp_path:
     (made,) = (root / "dledger-n0" / "index").iterdir()
     units = (store.root / "dledger-n0" / "index" / made.name).read_bytes()
     assert made.read_bytes()[: len(units)] == units
+
+
+@pytest.mark.parametrize("field", ["index", "pos"])
+@pytest.mark.parametrize("newer", range(4), ids=["newest", "second", "third", "older"])
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.5.1"])
+def test_a_start_does_to_a_damaged_entry_what_its_finding_says(
+    version: str, newer: int, field: str, tmp_path: Path
+) -> None:
+    """It cuts the log before it, or exits, or does not look, by the file that it is in."""
+    store = next(store for store in ledger_stores() if store.name == f"dledger-{version}")
+    root = whole_entry_index(store.copy_to(tmp_path / "store"))
+    places = [message.physical_offset for message in rmqtool.open(root).messages()]
+    file = sorted((root / "dledger-n0" / "data").iterdir())[-1 - newer]
+    data = bytearray(file.read_bytes())
+    inside = [place for place in places if 0 <= place - int(file.name) < len(data)]
+    broken = inside[len(inside) // 2]
+    at = broken - int(file.name) - ENTRIES.size
+    header = ENTRIES.padded(bytes(data[at : at + ENTRIES.size]))
+    data[at : at + ENTRIES.size] = ENTRIES.encode(header._replace(**{field: 9999}))
+    file.write_bytes(data)
+    found = [jvm.Found(root, store.conf)]
+    if newer == 2:
+        with pytest.raises(jvm.BrokerFailure, match="ended with 255"):
+            jvm.serve(store.version, found)
+        return
+    (rows,) = jvm.serve(store.version, found)
+    served = {row["physicalOffset"] for row in rows if row["type"] == "message" and row["status"] == "FOUND"}
+    assert served == {place for place in places if newer > 2 or place < broken}
