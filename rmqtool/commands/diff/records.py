@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _SHOWN_BYTES = 20
 _WINDOW_BYTES = 4096
+_LENGTH_BYTES = 2
 _NAMES = [field.name for field in layout(HEAD, sysFlag=0)]
 _DAMAGED = {(True, True): "both", (True, False): "a", (False, True): "b", (False, False): None}
 
@@ -110,11 +111,17 @@ def _look(files: FileQueue, log_offset: int) -> _LogSide:
         return _LogSide(None, None if checked.success else checked.reason)
     if not record.body_crc_holds:
         return _LogSide(record, "the body's CRC-32 is not BODYCRC", codes.CL_CRC)
-    if any("\0" in text for text in (record.topic, *record.properties, *record.properties.values())):
+    if b"\0" in record.topic_bytes or b"\0" in _properties(record):
         return _LogSide(record, "its topic or properties hold zeros", codes.CL_PROPERTIES)
     if record.head.physical_offset != log_offset:
         return _LogSide(record, f"PHYSICALOFFSET is {record.head.physical_offset}", codes.CL_PHY_MISMATCH)
     return _LogSide(record) if segment.framing == PLAIN else _in_entry(record, segment, position)
+
+
+def _properties(record: Record) -> bytes:
+    """Return the text of the properties: what follows the topic and two bytes of length."""
+    after_body = record.raw[record.body_start + record.body_length :]
+    return after_body.partition(record.topic_bytes or b"\0")[2][_LENGTH_BYTES:]
 
 
 def _in_entry(record: Record, segment: Segment, position: int) -> _LogSide:
