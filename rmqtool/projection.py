@@ -62,7 +62,8 @@ _OTHERWISE = {
         " inside_batches"
     ),
     "RepairReport": (
-        "store outcome steps left configs journal before after findings counts=findings.counts exit_status"
+        "store outcome steps left configs merged journal before after findings counts=findings.counts"
+        " exit_status"
     ),
     "Setting": "value origin candidates? doubt?",
     "SkippedRange": "physicalOffset=skip.log_offset length=skip.length reason records",

@@ -267,6 +267,7 @@ class Store(OpenedStore):
         plan: bool = False,
         undo: bool = False,
         config: Mapping[str, str] | None = None,
+        settings_from: Store | None = None,
         agreed: Callable[[RepairReport], bool] | None = None,
         command: str = "Store.repair",
         engine: AnyEngine = "local",
@@ -283,6 +284,7 @@ class Store(OpenedStore):
             plan: Return the plan, and write nothing.
             undo: Take the newest repair back.
             config: Choices for damaged files of settings, by name, where the doctor's own is not obvious.
+            settings_from: Another store, from which offsets, topics and groups are merged into this one's.
             agreed: Receives the plan before anything is written; returns whether to go on.
             command: The command line of the call, for the journal.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
@@ -299,8 +301,9 @@ class Store(OpenedStore):
         from rmqtool.commands.repair import RepairRequest
         from rmqtool.commands.repair.run import plan_repair, repair, undo_repair
 
-        if plan and undo:
-            raise UsageError("plan and undo exclude each other")
+        for name, is_given in (("plan", plan), ("settings_from", settings_from is not None)):
+            if undo and is_given:
+                raise UsageError(f"{name} and undo exclude each other")
         shown, chosen = progress or NullProgress(), engine_of(engine, jobs)
         request = request_of(
             RepairRequest,
@@ -308,6 +311,7 @@ class Store(OpenedStore):
             store=self.files,
             rebuild=partial(_rebuild, self.files, chosen, LimitedProgress(shown)),  # planned, then made
             choices=config or {},
+            settings_from=None if settings_from is None else settings_from.files,
             engine=chosen,
             facts={"rmqtool": __version__, "command": command},
         )

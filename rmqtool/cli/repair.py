@@ -26,6 +26,8 @@ rmqtool repair $STORE --plan
 rmqtool repair $STORE --yes
 # consumer offsets were cut and have no .bak: keep the whole entries
 rmqtool repair $STORE --only config --config consumerOffset.json=prefix --yes
+# after a switch: take what the old master's groups had consumed
+rmqtool repair $STORE --settings-from $OTHER --only config --plan
 # undo the newest repair
 rmqtool repair $STORE --undo
 """
@@ -44,8 +46,20 @@ rmqtool repair $STORE --undo
     metavar="FILE=CHOICE",
     help="Choice for a damaged file in config/, by its name in --plan; repeatable.",
 )
+@click.option(
+    "--settings-from",
+    type=A_PATH,
+    metavar="OTHER",
+    help="Merge the offsets, topics and groups of another store into this one's.",
+)
 def repair_command(
-    session: Session, store_path: Path, plan: bool, undo: bool, yes: bool, choices: tuple[str, ...]
+    session: Session,
+    store_path: Path,
+    plan: bool,
+    undo: bool,
+    yes: bool,
+    choices: tuple[str, ...],
+    settings_from: Path | None,
 ) -> ExitStatus:
     """Repair a store in place where that loses nothing, with undo.
 
@@ -60,6 +74,9 @@ def repair_command(
     engine = session.engine
     store = session.open(store_path)
     session.note_settings(store)
+    other = None if settings_from is None else session.open(settings_from)
+    if other is not None:
+        session.note_broker(other)
     with session.output(store, whole=True) as stream:
 
         def agreed(planned: RepairReport) -> bool:
@@ -69,6 +86,7 @@ def repair_command(
             plan=plan,
             undo=undo,
             config={name.removeprefix("config/"): choice for name, choice in chosen.items()},
+            settings_from=other,
             agreed=agreed,
             command=shlex.join(sys.argv),
             engine=engine,

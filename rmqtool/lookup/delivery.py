@@ -100,8 +100,13 @@ def count_passed(index: SoundIndex, queue_id: int, offset: int) -> int | None:
 
 def count_deliveries(index: SoundIndex, queue_id: int, offset: int) -> list[int] | None:
     """Return how many copies each message below the offset of a delay level has; None if it is unknown."""
+    return copies_below(index, queue_id, offset) if passed_delays(index.store) else None
+
+
+def copies_below(index: SoundIndex, queue_id: int, offset: int) -> list[int] | None:
+    """Return the same, whether or not the store says that any level has passed a message."""
     store = index.store
-    queue = find_queue(store, SCHEDULE_TOPIC, queue_id) if passed_delays(store) else None
+    queue = find_queue(store, SCHEDULE_TOPIC, queue_id)
     if queue is None or not queue.file_count:
         return None
     reader = QueueConsumer(QueryContext(store, QueryRequest(), NullProgress()), queue)

@@ -414,6 +414,7 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
 
     for step in report.steps:
         yield _STEPS[step.action], escape_text(f"{step.path}: {step.why}")
+    yield from _merged_figures(report)
     for part in report.left:
         yield "left as it is", escape_text(f"{part.path}: {part.why}")
     yield from log_loss_facts(report.log_losses)
@@ -427,6 +428,23 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
         yield "or undo", f"rmqtool repair --undo; {report.journal}/journal.ndjson lists all its moves"
     elif report.journal is not None and report.outcome != "undone":
         yield "undo", f"rmqtool repair --undo; the previous files are in {report.journal}/"
+
+
+_MOST_MERGED = 20
+
+
+def _merged_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
+    """Yield settings of another store, taken or left out, and the rule for each."""
+    for setting in report.merged[:_MOST_MERGED]:
+        queue = "" if setting.queue_id is None else f" queue {setting.queue_id}"
+        ours = "none" if setting.ours is None else str(setting.ours)
+        offsets = "" if setting.theirs is None else f" {ours}, there {setting.theirs}"
+        result = f" becomes {setting.result}" if setting.taken and setting.theirs is not None else ""
+        word = "take" if setting.taken else "leave out"
+        text = f"{setting.file}: {setting.entry}{queue}{offsets}{result}: {setting.why}"
+        yield word, escape_text(text)
+    if len(report.merged) > _MOST_MERGED:
+        yield "", f"{len(report.merged) - _MOST_MERGED:,} more settings, see --format json"
 
 
 def _what_else(report: RepairReport) -> str:

@@ -178,13 +178,20 @@ def await_keys(at: Site, keys: Collection[str]) -> set[str]:
 
 def delete_topic(at: Site, topic: str) -> None:
     """Ask a running broker, as its tools do, to delete a topic with its queues."""
-    header = {"code": _DELETE_TOPIC, "flag": 0, "language": "OTHER", "opaque": 1, "version": 0}
-    head = json.dumps({**header, "extFields": {"topic": topic}}).encode()
+    ask(at, _DELETE_TOPIC, topic=topic)
+
+
+def ask(at: Site, code: int, **fields: str) -> bytes:
+    """Send a running broker a request by its number (``RequestCode``); return the body of the answer."""
+    header = {"code": code, "flag": 0, "language": "OTHER", "opaque": 1, "version": 0}
+    head = json.dumps({**header, "extFields": fields}).encode()
     with socket.create_connection(("127.0.0.1", at.broker_port), _CLIENT_SECONDS) as channel:
         channel.sendall(struct.pack(">II", 4 + len(head), len(head)) + head)
         with channel.makefile("rb") as answer:
             length, head_length = struct.unpack(">II", answer.read(8))
-            assert json.loads(answer.read(length - 4)[:head_length])["code"] == 0
+            whole = answer.read(length - 4)
+    assert json.loads(whole[:head_length])["code"] == 0
+    return whole[head_length:]
 
 
 def bounds(at: Site, queues: list[tuple[str, int]]) -> dict[tuple[str, int], tuple[int, int]]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from rmqtool.account import LogLosses
+    from rmqtool.commands.repair.merging import MergedSetting
     from rmqtool.doctor.choices import ConfigDiagnosis
     from rmqtool.store import Store
 
@@ -146,7 +147,8 @@ class Rebuild(Protocol):
 class RepairRequest:
     """A request to repair a store root of this machine.
 
-    ``choices`` are the user's for files in ``config/``, by name; ``facts`` are for the journal.
+    ``choices`` are the user's for files in ``config/``, by name; ``settings_from`` is another store whose
+    settings are merged into them; ``facts`` are for the journal.
     """
 
     store: Store
@@ -155,6 +157,7 @@ class RepairRequest:
         RepairPart, f"Repair only this part: {', '.join(RepairPart)}; repeatable.", metavar="PART"
     )
     choices: Mapping[str, str] = field(default_factory=dict)
+    settings_from: Store | None = None
     engine: EngineOptions | Engine = field(default_factory=lambda: EngineOptions("local"))
     facts: Mapping[str, str] = field(default_factory=dict)
 
@@ -173,6 +176,7 @@ class RepairReport:
         steps: the changes, in this order.
         left: the faults that stay.
         configs: settings that a broker cannot read, with all choices.
+        merged: settings that the store of ``settings_from`` has otherwise, and the choice for each.
         journal: the directory in the store that undoes it; None if nothing was changed.
         before: findings of the store before, by code.
         after: findings after it; None if nothing was changed.
@@ -187,6 +191,7 @@ class RepairReport:
     steps: tuple[RepairStep, ...] = ()
     left: tuple[LeftAlone, ...] = ()
     configs: tuple[ConfigDiagnosis, ...] = ()
+    merged: tuple[MergedSetting, ...] = ()
     journal: str | None = None
     before: Mapping[str, int] = field(default_factory=dict)
     after: Mapping[str, int] | None = None

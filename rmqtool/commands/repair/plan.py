@@ -15,6 +15,7 @@ from rmqtool.commands.repair import (
     RepairRequest,
     RepairStep,
 )
+from rmqtool.commands.repair.merging import MERGED, MergedSetting, SettingsMerge
 from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
@@ -59,6 +60,7 @@ class Plan:
     steps: list[RepairStep] = field(default_factory=list)
     left: list[LeftAlone] = field(default_factory=list)
     configs: tuple[ConfigDiagnosis, ...] = ()
+    merged: tuple[MergedSetting, ...] = ()
     texts: dict[str, bytes] = field(default_factory=dict)
     rebuilt: frozenset[RepairPart] = frozenset()
     is_foreseen: bool = False
@@ -99,9 +101,18 @@ class _Planner:
                 f"--config {min(unused - CONFIG_KINDS.keys())}: give one of {', '.join(CONFIG_KINDS)}"
             )
         if not self._request.wants(RepairPart.SETTINGS):
+            if self._request.settings_from is not None:
+                raise UsageError(f"--settings-from is for the part {RepairPart.SETTINGS}")
             return
         made = self._made if RepairPart.QUEUES in self.plan.rebuilt else ()
-        unsound = [diagnosis for diagnosis in diagnose(self._store, made=made) if not diagnosis.is_sound]
+        diagnoses = diagnose(self._store, made=made)
+        merged = self._merge({diagnosis.file: diagnosis for diagnosis in diagnoses})
+        unused -= merged
+        unsound = [
+            diagnosis
+            for diagnosis in diagnoses
+            if not diagnosis.is_sound and diagnosis.file.rpartition("/")[2] not in merged
+        ]
         self.plan.configs = tuple(diagnosis for diagnosis in unsound if not diagnosis.denied)
         for copy in (diagnosis.denied[0] for diagnosis in unsound if diagnosis.denied):
             self._leave(RepairPart.SETTINGS, copy.file, copy.reason)
@@ -115,6 +126,34 @@ class _Planner:
                 self._put(RepairPart.SETTINGS, config.file, f"{chosen.name}: {chosen.about}")
         if unused:
             raise UsageError(f"--config {min(unused)}: config/{min(unused)} is sound or missing")
+
+    def _merge(self, diagnoses: dict[str, ConfigDiagnosis]) -> set[str]:
+        """Plan to take settings of another store; return the files that get some."""
+        other = self._request.settings_from
+        merge = None if other is None else SettingsMerge(self._store, other)
+        names = set()
+        for name in MERGED if merge is not None else ():
+            file = f"config/{name}"
+            wanted = self._request.choices.get(name)
+            assert merge is not None
+            merged = merge.merged(CONFIG_KINDS[name], diagnoses.get(file), wanted)
+            if merged is None:
+                continue
+            self.plan.merged += tuple(merged.settings)
+            if not merged.is_changed:
+                continue
+            names.add(name)
+            if self._is_reached_by_link(file):
+                why = f"{file} is a link, or is reached by one: put the file itself in its place"
+                self._leave(RepairPart.SETTINGS, file, why)
+            elif not (self._root / "config").is_directory():
+                self._leave(RepairPart.SETTINGS, file, "there is no config/: make that directory first")
+            elif file in diagnoses and diagnoses[file].denied:
+                self._leave(RepairPart.SETTINGS, file, "a copy of it may not be read")
+            else:
+                self.plan.texts[file] = merged.data
+                self._put(RepairPart.SETTINGS, file, merged.why)
+        return names
 
     def _choice(self, diagnosis: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
         links = [copy.file for copy in diagnosis.copies if self._is_reached_by_link(copy.file)]

@@ -180,6 +180,7 @@ def _report(
         steps=tuple(plan.steps),
         left=tuple(plan.left),
         configs=plan.configs,
+        merged=plan.merged,
         journal=journal,
         before=now.findings.counts,
         findings=now.findings,

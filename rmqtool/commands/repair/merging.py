@@ -1,0 +1,365 @@
+"""Settings of another store, merged into those of the one that is repaired (``--settings-from``).
+
+Nothing in the other store is trusted: files are read without following links, and an entry that a broker
+might not load, or that is no plain data, is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from rmqtool.derived.queues import unit_of
+from rmqtool.doctor import (
+    OTHER_KEEPERS,
+    ConfigKind,
+    CopyState,
+    Document,
+    entries_of,
+    read_bytes,
+)
+from rmqtool.doctor.choices import DELAYS, OffsetPlace, QueueEnds, offsets_of
+from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.findings import counted
+from rmqtool.lookup.delivery import SoundIndex, copies_below
+from rmqtool.scan.records import record_at
+from rmqtool.store import PathKind
+from rmqtool.store.broker_json import LARGEST_CONFIG
+from rmqtool.store.disk import Disk
+from rmqtool.store.names import component_problem, real_path
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.doctor.choices import ConfigDiagnosis
+    from rmqtool.store import Store
+
+MERGED = (
+    "topics.json",
+    "subscriptionGroup.json",
+    "consumerOffset.json",
+    "lmqConsumerOffset.json",
+    "delayOffset.json",
+)
+"""The files that are merged, topics first."""
+
+_LAST_RESORTS = {"oldest", "newest", "queues", "groups", "empty"}
+_LARGEST_LONG, _LARGEST_INT = (1 << 63) - 1, (1 << 31) - 1
+_MOST_QUEUES = 1 << 16
+_LONGEST_NAME = 255
+_COUNTS = {"readQueueNums", "writeQueueNums", "retryQueueNums"}
+_FLAGS = {
+    "order",
+    "consumeEnable",
+    "consumeFromMinEnable",
+    "consumeBroadcastEnable",
+    "consumeMessageOrderly",
+    "notifyConsumerIdsChangedEnable",
+}
+_NUMBERS = {
+    "perm",
+    "topicSysFlag",
+    "retryMaxTimes",
+    "brokerId",
+    "whichBrokerWhenConsumeSlowly",
+    "groupSysFlag",
+    "consumeTimeoutMinute",
+}
+_TEXTS = {"topicName", "groupName", "topicFilterType"}
+_OTHERS: dict[str, type] = {"groupRetryPolicy": dict, "subscriptionDataSet": list}
+_NAMED = {"topics.json": "topicName", "subscriptionGroup.json": "groupName"}
+
+
+@dataclass(frozen=True, slots=True)
+class MergedSetting:
+    """One setting that the two stores do not share.
+
+    Attributes:
+        file: relative to the store.
+        entry: topic, group, ``topic@group``, or delay level.
+        queue_id: of an offset; None for others.
+        ours: offset in the store; None without one.
+        theirs: offset in the other store; None for a topic or group, which only that one has.
+        result: offset after the repair; None for a topic or group, or where there is none.
+        taken: whether the other store's is taken.
+        why: the rule, as a short sentence.
+    """
+
+    file: str
+    entry: str
+    queue_id: int | None
+    ours: int | None
+    theirs: int | None
+    result: int | None
+    taken: bool
+    why: str
+
+
+class MergedFile(NamedTuple):
+    """One file after the merge; ``settings`` are those that the two stores do not share."""
+
+    data: bytes
+    settings: list[MergedSetting]
+
+    @property
+    def is_changed(self) -> bool:
+        """Return whether anything of the other store is in it."""
+        return any(setting.taken for setting in self.settings)
+
+    @property
+    def why(self) -> str:
+        """Return the number of settings taken and left out, for a step."""
+        taken = sum(setting.taken for setting in self.settings)
+        left = len(self.settings) - taken
+        said = f"{counted(taken, 'setting', spec=',')} taken from the other store"
+        return f"{said}, {left:,} left out" if left else said
+
+
+@dataclass
+class SettingsMerge:
+    """Merges the settings of another store into those of one.
+
+    The rule: of an offset the greatest that the queue still has, unless the message before it is another one
+    in the other store; topics and groups that only one store has, and the own one of two.
+    """
+
+    store: Store
+    other: Store
+
+    def __post_init__(self) -> None:
+        self._index = SoundIndex(self.store)
+        self._ends, self._there = QueueEnds(self.store), QueueEnds(self.other)
+        roots = [None if side.root is None else side.root.local_path() for side in (self.store, self.other)]
+        root = roots[1]
+        if root is None or self.other.kind is not PathKind.STORE:
+            raise UsageError(f"--settings-from {self.other.base}: give a store root of this machine")
+        if roots[0] is not None and real_path(roots[0]) == real_path(root):
+            raise UsageError(f"--settings-from {self.other.base}: is the store itself")
+        for side in (self.store, self.other):
+            for name in OTHER_KEEPERS:
+                if side.config is not None and (side.config / name).is_directory():
+                    raise RefusedError(
+                        f"{side.config / name}: a database keeps the settings of that store, and JSON files"
+                        " beside it are old; nothing was changed"
+                    )
+        try:
+            self._disk = Disk(root)
+        except OSError as failure:
+            raise EnvironmentFailureError(f"{root}: {failure.strerror}") from failure
+
+    def merged(
+        self, kind: ConfigKind, diagnosis: ConfigDiagnosis | None, wanted: str | None
+    ) -> MergedFile | None:
+        """Return a file after the merge; None if the other store has no such file.
+
+        ``diagnosis`` is of the store's own file, ``wanted`` the user's choice of its content. May raise
+        `RefusedError`.
+        """
+        theirs = self._theirs(kind)
+        if theirs is None:
+            return None
+        ours, resort = _own(diagnosis, wanted)
+        document = json.loads(json.dumps(ours))
+        settings = self._offsets(kind, document, theirs) if kind.numbers else _union(kind, document, theirs)
+        listed = [*settings]
+        for table, name, value in entries_of(resort, kind):
+            _table(document, table).setdefault(name, value)
+        text = json.dumps(document, ensure_ascii=False, indent=1)
+        return MergedFile(text.encode("utf-8", "surrogateescape"), listed)
+
+    def _label(self, kind: ConfigKind) -> str:
+        return f"{self._disk.root}/config/{kind.name}"
+
+    def _theirs(self, kind: ConfigKind) -> Document | None:
+        """Return what a broker of the other store loads; None if it has no such file."""
+        problem = None
+        for suffix in ("", ".bak"):
+            try:
+                data = self._disk.read(f"config/{kind.name}{suffix}", LARGEST_CONFIG)
+            except FileNotFoundError:
+                continue
+            except OSError as failure:
+                raise _refused(f"{self._label(kind)}{suffix}", f"{failure.strerror}, or a link") from failure
+            state, document = read_bytes(data, kind)
+            if state is CopyState.SOUND:
+                return document
+            problem = problem or f"is {state}"
+        if problem is not None:
+            raise _refused(self._label(kind), f"{problem}: repair {self._disk.root} first")
+        return None
+
+    def _offsets(self, kind: ConfigKind, document: Document, theirs: Document) -> Iterator[MergedSetting]:
+        """Put the greatest offset that the queue still has; in ``document``."""
+        own = offsets_of(document, kind)
+        for place, offset in offsets_of(theirs, kind).items():
+            ours = own.get(place)
+            if ours == offset:
+                continue
+            if offset > _LARGEST_LONG:
+                raise _refused(self._label(kind), f"{place.entry}: {offset} is no offset")
+            result, why = self._offset(kind, place, ours, offset)
+            if result is None:
+                yield _setting(kind, place, ours, offset, taken=False, why=why)
+            elif ours is None or result > ours:
+                for name in filter(None, place.entry.rpartition("@")[::2]):
+                    _check_name(self._label(kind), name)
+                yield _setting(kind, place, ours, offset, result, taken=True, why=why)
+                table = _table(document, place.table)
+                if place.inner is None:
+                    table[place.entry] = result
+                else:
+                    inner = table.get(place.entry)
+                    table[place.entry] = {**(inner if isinstance(inner, dict) else {}), place.inner: result}
+
+    def _offset(
+        self, kind: ConfigKind, place: OffsetPlace, ours: int | None, theirs: int
+    ) -> tuple[int | None, str]:
+        """Return which offset the other store's makes, and the rule; None if it is left out."""
+        reader = place.reader(kind)
+        bounds = None if reader is None or reader[2] > _LARGEST_INT else self._ends.bounds(*reader[1:])
+        if reader is None or bounds is None:
+            return None, "no such queue here"
+        low, high = bounds
+        offset = min(max(theirs, low), high)
+        why = "the greatest"
+        if offset != theirs:
+            why = f"the queue ends at {high}" if theirs > high else f"the queue begins at {low}"
+        if ours is not None and offset <= ours:
+            return offset, why
+        problem = self._problem(kind, reader, theirs, (max(ours or 0, low), offset))
+        return (offset, why) if problem is None else (None, problem)
+
+    def _problem(
+        self, kind: ConfigKind, reader: tuple[str, str, int], theirs: int, step: tuple[int, int]
+    ) -> str | None:
+        """Return why a reader must not go on from one offset to another; None if it may."""
+        _, topic, queue_id = reader
+        first, offset = step
+        there = self._there.bounds(topic, queue_id) if theirs > offset else None
+        if theirs > offset and (there is None or theirs > there.max_offset):
+            return "beyond the end of its queue, in the other store, too"
+        if first < offset and self._differs(topic, queue_id, offset - 1):
+            return f"message {offset - 1} is another one in the other store"
+        if kind.name == DELAYS and not self._is_delivered(queue_id, first, offset):
+            return "not shown that this store's log has the deliveries of all messages before it"
+        return None
+
+    def _is_delivered(self, queue_id: int, first: int, offset: int) -> bool:
+        """Whether the log has a copy of each message of a delay level between two offsets."""
+        copies = copies_below(self._index, queue_id, offset)
+        return copies is not None and len(copies) >= offset - first and 0 not in copies[first - offset :]
+
+    def _differs(self, topic: str, queue_id: int, number: int) -> bool:
+        """Whether both stores have a message at a queue offset, and not the same."""
+        raws = []
+        for store in (self.store, self.other):
+            try:
+                unit = unit_of(store, topic, queue_id, number)
+                record = None if unit is None else record_at(store.commitlog, unit.physical_offset)
+            except EnvironmentFailureError:
+                record = None  # shows no other message
+            raws.append(None if record is None else record.raw)
+        return None not in raws and raws[0] != raws[1]
+
+
+def _own(diagnosis: ConfigDiagnosis | None, wanted: str | None) -> tuple[Document, Document]:
+    """Return the store's own document, and what a broker would otherwise be left with."""
+    if diagnosis is None:
+        return {}, {}
+    if diagnosis.is_sound:
+        return diagnosis.copies[0].document, {}
+    names = [choice.name for choice in diagnosis.choices]
+    if wanted is not None and wanted not in names:
+        raise UsageError(f"--config {diagnosis.file}={wanted}: choose from {', '.join(names) or 'none'}")
+    chosen = wanted or next((name for name in names if name not in _LAST_RESORTS), None)
+    own = None if chosen is None else diagnosis.choice(chosen)
+    resort = diagnosis.choice("queues") or diagnosis.choice("groups")
+    return ({} if own is None else own.document, {} if resort is None else resort.document)
+
+
+def _union(kind: ConfigKind, document: Document, theirs: Document) -> Iterator[MergedSetting]:
+    """Add the entries that only the other store has; to ``document``."""
+    for table, name, value in entries_of(theirs, kind):
+        own = _table(document, table)
+        if name in own or table != kind.tables[0]:
+            continue
+        label = f"config/{kind.name} of the other store"
+        _check_name(label, name)
+        _check_entry(label, name, value, _NAMED[kind.name])
+        own[name] = value
+        place = OffsetPlace(table, name, None)
+        yield _setting(kind, place, None, None, taken=True, why="only the other store has it")
+
+
+def _table(document: Document, name: str) -> Document:
+    table = document.get(name)
+    if not isinstance(table, dict):
+        table = document[name] = {}
+    return table
+
+
+def _setting(
+    kind: ConfigKind,
+    place: OffsetPlace,
+    ours: int | None,
+    theirs: int | None,
+    result: int | None = None,
+    *,
+    taken: bool,
+    why: str,
+) -> MergedSetting:
+    queue_id = None if place.inner is None else int(place.inner)
+    after = result if taken else ours
+    return MergedSetting(f"config/{kind.name}", place.entry, queue_id, ours, theirs, after, taken, why)
+
+
+def _refused(label: str, why: str) -> RefusedError:
+    return RefusedError(f"{label}: {why}; nothing was changed")
+
+
+def _check_name(label: str, name: str) -> None:
+    unsafe = component_problem(name)
+    if unsafe is not None or len(name) > _LONGEST_NAME or not name.isprintable():
+        raise _refused(label, f"{name[:_LONGEST_NAME]!r} is not a name of a topic or group")
+
+
+def _check_entry(label: str, name: str, value: object, named: str) -> None:
+    """Refuse an entry that is no plain data, or whose known members a broker cannot load."""
+    _check_plain(f"{label}: {name}", value)
+    if not isinstance(value, dict) or value.get(named) != name:
+        raise _refused(label, f"{name}: its {named} is another one")
+    for member, content in value.items():
+        if not _fits(member, content):
+            raise _refused(label, f"{name}: {member} is {str(content)[:40]}, which no broker loads")
+
+
+def _fits(member: str, content: object) -> bool:
+    if content is None:
+        return member not in _FLAGS | _NUMBERS | _COUNTS
+    if member in _FLAGS:
+        return isinstance(content, bool)
+    if member in _TEXTS:
+        return isinstance(content, str)
+    if member in _NUMBERS | _COUNTS:
+        most = _MOST_QUEUES if member in _COUNTS else _LARGEST_INT
+        return isinstance(content, int) and not isinstance(content, bool) and -1 <= content <= most
+    if member == "attributes":
+        return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
+    return isinstance(content, _OTHERS.get(member, object))
+
+
+def _check_plain(label: str, value: object) -> None:
+    """Refuse numbers beyond Java's long, and members that make a parser load classes (``@type``)."""
+    waiting: list[Any] = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, dict):
+            strange = next((key for key in item if key.startswith(("@", "$"))), None)
+            if strange is not None:
+                raise _refused(label, f"its member {strange[:40]} is no setting")
+            waiting += item.values()
+        elif isinstance(item, list):
+            waiting += item
+        elif isinstance(item, (int, float)) and abs(item) > _LARGEST_LONG:
+            raise _refused(label, "a number in it is too large")

@@ -1,0 +1,81 @@
+"""Whole brokers start on settings that ``repair --settings-from`` merged, and know all of them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import rmqtool
+from rmqtool.store.broker_json import parse_broker_json
+from tests.broker import whole_broker
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.broker.jvm import Version
+    from tests.broker.whole_broker import Site
+
+pytestmark = pytest.mark.broker
+
+TOPICS, OFFSETS, DELAYS, GROUPS = 21, 43, 45, 201
+"""``GET_ALL_…`` of ``RequestCode``, by which a slave copies the settings of its master."""
+
+
+def known(at: Site, code: int, table: str) -> dict[str, Any]:
+    """Return a table of what a running broker knows."""
+    document = parse_broker_json(whole_broker.ask(at, code).decode())
+    assert isinstance(document, dict)
+    found: dict[str, Any] = document[table]
+    return found
+
+
+def edit(path: Path, table: str, entries: dict[str, Any]) -> None:
+    document = parse_broker_json(path.read_text("utf-8")) if path.exists() else {}
+    assert isinstance(document, dict)
+    document.setdefault(table, {}).update(entries)
+    path.write_text(json.dumps(document), "utf-8")
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.5.1"])
+@pytest.mark.parametrize("is_lost", [False, True], ids=["merged", "lost files"])
+def test_a_broker_knows_what_was_merged(version: Version, is_lost: bool, tmp_path: Path) -> None:
+    with whole_broker.site(tmp_path, version) as site:
+        with whole_broker.broker(site) as process:
+            whole_broker.send(site, 0, 60)
+            topics = known(site, TOPICS, "topicConfigTable")
+            groups = known(site, GROUPS, "subscriptionGroupTable")
+            whole_broker.stop(process)
+        other = tmp_path / "other"
+        shutil.copytree(site.store, other)
+        config = other / "config"
+        ends = {
+            queue.queue_id: queue.max_offset
+            for queue in rmqtool.open(other, broker_conf=site.conf).queues()
+            if queue.topic == "Whole" and queue.max_offset
+        }
+        offsets = {str(queue_id): end - 1 for queue_id, end in ends.items()}
+        edit(config / "consumerOffset.json", "offsetTable", {"Whole@merged": offsets})
+        topic = {**topics["Whole"], "topicName": "Merged"}
+        edit(config / "topics.json", "topicConfigTable", {"Merged": topic})
+        group = {**next(iter(groups.values())), "groupName": "merged"}
+        edit(config / "subscriptionGroup.json", "subscriptionGroupTable", {"merged": group})
+        if is_lost:
+            for file in (site.store / "config").iterdir():
+                if file.name.startswith(("topics", "subscription", "consumerOffset")):
+                    file.unlink()
+        done = rmqtool.open(site.store, broker_conf=site.conf).repair(
+            settings_from=rmqtool.open(other, broker_conf=site.conf), only=["config"]
+        )
+        assert (done.outcome, done.left) == ("done", ())
+        with whole_broker.broker(site) as process:
+            assert whole_broker.bounds(site, [("Whole", 0)])  # waits until it serves
+            now = known(site, TOPICS, "topicConfigTable")
+            assert now["Merged"] == topic
+            assert topics.items() <= now.items()
+            assert known(site, GROUPS, "subscriptionGroupTable")["merged"] == group
+            assert known(site, OFFSETS, "offsetTable")["Whole@merged"] == offsets
+            whole_broker.stop(process)
+        assert offsets
