@@ -8,6 +8,8 @@ import pytest
 
 import rmqtool
 from rmqtool.outcomes import best
+from tests.broker import jvm
+from tests.broker.stores import fixture_store
 from tests.broker.threads import THREADS
 from tests.broker.ways_out import judged
 
@@ -49,6 +51,27 @@ def test_the_remedy_cures_it(version: Version, tmp_path: Path) -> None:
             assert line.result.outcome.lost == thread.lost, line.state.label
             tried += 1
     assert tried == len(threads)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("version", jvm.VERSIONS)
+def test_settings_that_a_crash_left_unreadable(
+    version: Version, tmp_path: Path, run: Callable[..., Run]
+) -> None:
+    """3401, 6096, 9328: other bytes in consumerOffset.json, beside a sound ``.bak``."""
+    old = '{"offsetTable":{"TopicTest@readers":{0:20,1:3,2:0,3:1},"Orders@billing":{0:9}}}'
+    root = fixture_store("plain-5.3.3").copy_to(tmp_path / "store")
+    (root / "config" / "consumerOffset.json").write_bytes(b"\x93\xfe\x01\x00" * 90)
+    (root / "config" / "consumerOffset.json.bak").write_text(old)
+    codes = run("verify", root, "--format", "json").document["counts"]
+    assert {"CF-BACKUP"} & codes.keys()
+    assert run("repair", root, "--yes").status == 0
+    (root / "config" / "consumerOffset.json.bak").unlink(missing_ok=True)
+    listed = tmp_path / "folders"
+    listed.write_text(f"{root / 'config'}\n")
+    (row,) = jvm.run(version, "Configs", listed)
+    assert row["loads"]
+    assert row["table"]["TopicTest@readers"] == {"0": 20, "1": 3, "2": 0, "3": 1}
 
 
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.state.label)

@@ -105,6 +105,23 @@ def test_passed_over_and_twice(run: Runner, tmp_path: Path) -> None:
     assert run("offsets", root, "--delayed", "-p", settings[2], "--fail-on", "never").status == 0
 
 
+def test_a_level_beyond_its_queue(run: Runner, tmp_path: Path) -> None:
+    """7077, 1869: ``schedule CQ offset invalid. offset=77``, the queue ends at 2; 3212: late."""
+    root = shutil.copytree(STORES / "delay-5.3.3", tmp_path / "store")
+    offsets = root / "config" / "delayOffset.json"
+    offsets.write_text('{"offsetTable":{"2":77}}')
+    ahead = run("offsets", root, "--out-of-range", "--format", "ndjson")
+    assert [row["reader"] for row in ahead.objects if row["type"] == "offset"] == ["delay level 2"]
+    level = _rows(run, root)["delay level 2"]
+    assert (level["waiting"], level["passedOver"]) == (0, 2)
+    query = ["query", root, "-t", "Later", "-k", "level-2", "--explain"]
+    assert "it was passed over, and no consumer gets it" in run(*query).err
+    offsets.write_text('{"offsetTable":{"2":0}}')
+    level = _rows(run, root)["delay level 2"]
+    assert (level["waiting"], level["overdue"], level["passedOver"]) == (2, 2, None)
+    assert "not delivered to Later yet, overdue since" in run(*query).err
+
+
 def test_the_timers_wheel(run: Runner, tmp_path: Path) -> None:
     """Slots up to the last delivery are done; the queue behind the timer's offset is not read yet."""
     root = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
