@@ -248,7 +248,8 @@ def _predict(store: Store, run: VerifyRun, session: Session) -> tuple[Prediction
             with session.lost_lines(store) as tell_lost:
                 predictions = tuple(store.predict_recovery(release, lost=tell_lost) for release in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
-            run.findings.add(skipped(str(failure)))
+            if codes.NS_SKIPPED.code not in run.findings.counts:
+                run.findings.add(skipped(str(failure)))
             if isinstance(failure, DeniedError) and codes.IO_DENIED.code not in run.findings.counts:
                 run.findings.add(denied_finding(failure, store.files.base))
             return ()

@@ -260,7 +260,8 @@ def _action_without_outcomes(verdict: Verdict) -> Action | None:
     if (not _SETTINGS.isdisjoint(findings.counts) or only_strays(verdict)) and not is_log_damaged:
         return Action.REPAIR
     if findings.exit_status(without=NOT_READ) is ExitStatus.LOG_DAMAGED:
-        return Action.START
+        is_modelled = codes.NS_SKIPPED.code not in findings.counts
+        return Action.START if is_modelled or _is_unread(verdict) else Action.SALVAGE
     if _is_unread(verdict):
         return None
     derived = findings.exit_status(without=set(Structure) - _REBUILT)

@@ -20,6 +20,7 @@ from rmqtool.commands.report import (
 )
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import codes
 from rmqtool.io import FileKind, Location, location_of
 from rmqtool.lookup.delayed import DelayedMessages, delayed_messages
 from rmqtool.outcomes import start_findings as harm_findings
@@ -163,7 +164,8 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], 
     try:
         prediction = predict_recovery(store, store.settings.release, add)
     except (NotPredictedError, EnvironmentFailureError) as failure:
-        run.findings.add(skipped(str(failure)))
+        if codes.NS_SKIPPED.code not in run.findings.counts:
+            run.findings.add(skipped(str(failure)))
         return (), ()
     run.findings.extend(start_findings(prediction))
     foresee(run, store, prediction.release)
