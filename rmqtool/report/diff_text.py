@@ -82,7 +82,8 @@ def _copies_lines(verdict: CopiesVerdict, zone: tzinfo | None) -> Iterator[str]:
     yield escape_text(_histories(verdict, zone))
     yield from log_shares(verdict)
     yield from entry_terms(verdict)
-    yield from map(_following_line, _followings(verdict))
+    for number, following in enumerate(_followings(verdict)):
+        yield _following_line(following, advises=number == 0)
     yield from _promote(verdict)
     yield from (f"Clocks: {sentence}" for sentence in verdict.clocks)
 
@@ -119,20 +120,22 @@ def _followings(verdict: CopiesVerdict) -> list[Following]:
     return [each for each in ordered if each is ordered[0] or each.answer is not ordered[0].answer]
 
 
-def _following_line(following: Following) -> str:
+def _following_line(following: Following, *, advises: bool) -> str:
     slave, master = following.slave.upper(), "B" if following.slave == "a" else "A"
     if following.answer is Answer.YES:
         return f"{slave} can follow {master} as a slave: {following.why}"
     if following.answer is Answer.UNKNOWN:
         return f"Whether {slave} can follow {master} as a slave is unknown: {following.why}"
-    cut = ""
+    said, cut = f"{slave} cannot follow {master} as it is: {following.why}", ""
+    if not advises:  # it has what the other lacks
+        return said
     if following.answer is Answer.CUT:
         cut = (
             f"cut its log at byte {following.cut_at} (zeros from position {following.position} of"
             f" {following.file} to its end, no files after it), or "
         )
     copy = f"a copy of {master}'s store, made while {master} is stopped"
-    return f"{slave} cannot follow {master} as it is: {following.why}. First {cut}replace it by {copy}"
+    return f"{said}. First {cut}replace it by {copy}"
 
 
 def _promote(verdict: CopiesVerdict) -> Iterator[str]:
@@ -141,7 +144,9 @@ def _promote(verdict: CopiesVerdict) -> Iterator[str]:
         return
     side, other = verdict.promote.upper(), "B" if verdict.promote == "a" else "A"
     lost = counted(verdict.loses, "message", spec=",")
-    yield f"Promote {side}: of what {other} has, that loses {lost if verdict.loses else 'nothing'}"
+    damage = next(share.damaged_at for share in verdict.shares if share.side == verdict.promote)
+    after = "" if damage is None else f", after its damage at byte {damage} is repaired"
+    yield f"Promote {side}{after}: of what {other} has, that loses {lost if verdict.loses else 'nothing'}"
 
 
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:

@@ -12,7 +12,7 @@ from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound_log
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.entries import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
-from rmqtool.commands.diff.log import diff_logs, log_reaches
+from rmqtool.commands.diff.log import count_records, diff_logs, log_reaches
 from rmqtool.commands.diff.records import Parting
 from rmqtool.commands.diff.settings import diff_settings
 from rmqtool.commands.diff.verdict import judge_copies
@@ -331,6 +331,12 @@ def diff_stores(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Dif
             store.commitlog.close()
     else:
         yield from _one_sided(a, b, PathKind.COMMITLOG, len(a.commitlog), len(b.commitlog), comparison)
+        lacking = a if len(b.commitlog) else b
+        if a.kind is PathKind.STORE and len(a.commitlog) != len(b.commitlog) and _lost_its_log(lacking):
+            bounds, ends = log_reaches(a, b)
+            parting = Parting((a.commitlog, b.commitlog))
+            count_records((b, a)[lacking is b], int(lacking is a), bounds, parting)
+            comparison.verdict = judge_copies((a, b), bounds, ends, parting, {})
     yield from _diff_queues(a, b, PathKind.CONSUMEQUEUE, reaches, comparison)
     yield from _diff_queues(a, b, PathKind.BATCHCONSUMEQUEUE, reaches, comparison)
     yield from _diff_index(a, b, reaches, comparison)

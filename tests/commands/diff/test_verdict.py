@@ -221,6 +221,20 @@ def zeroed(log: Written) -> None:
     log.data[start:stop] = bytes(stop - start)
 
 
+def test_a_slave_without_any_file(common: Written, tmp_path: Path, run: Callable[..., Run]) -> None:
+    """No advice would replace the only copy of the messages by the empty one."""
+    a, b = common.write(tmp_path / "a"), tmp_path / "b"
+    (b / "commitlog").mkdir(parents=True)
+    verdict = verdict_of(a, b)
+    assert (verdict.histories, verdict.ahead, verdict.promote, verdict.loses) == ("one", "a", "a", 0)
+    assert [(share.records, share.bytes) for share in verdict.shares] == [(20, common.end), (0, 0)]
+    assert answers(verdict) == ["last-file-only", "copy"]
+    told = run("diff", b, a).out
+    assert "A cannot follow B as it is: its log is empty" in told
+    assert "a copy of B's store, made while B is stopped" in told
+    assert "a copy of A's store" not in told
+
+
 DAMAGE = {
     "body": flipped(7, at=90),
     "magic": flipped(7, at=4),
@@ -356,6 +370,11 @@ def test_text_says_it_in_sentences(common: Written, tmp_path: Path, run: Callabl
     assert "A has 9 messages" in told.out
     assert f"First cut its log at byte {parting} (zeros from position" in told.out
     assert "Promote A: of what B has, that loses 5 messages" in told.out
+    longer = common.write(tmp_path / "c")
+    turned = run("diff", longer, a).out
+    assert "A can follow B as a slave" in turned
+    assert "B cannot follow A as it is: its log is longer" in turned
+    assert "First" not in turned
     document = run("diff", a, b, "--format", "json").document["verdict"]
     assert document["following"][0]["position"] == parting % FILE_BYTES
     assert (
