@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn, Severity
@@ -146,100 +146,74 @@ def _values(reading: _Reading) -> Iterator[ConfigRemark]:
             yield reading.remark("changed", _WARNING, name, message)
 
 
-class _Risk(NamedTuple):
-    """A combination of settings; ``name`` is the one to change, ``source`` where the broker does so."""
-
-    name: str
-    severity: Severity
-    message: str
-    source: str
-
-
 def _risks(reading: _Reading) -> Iterator[ConfigRemark]:
-    for risk in (*_risks_of_roles(reading), *_risks_of_deletion(reading), *_risks_of_records(reading)):
-        yield reading.remark("risk", risk.severity, risk.name, f"{risk.message} ({risk.source})")
+    """Yield the risks, each with the name to change and the Java method that does so."""
+    risks = (*_risks_of_roles(reading), *_risks_of_deletion(reading), *_risks_of_records(reading))
+    for name, severity, message, source in risks:
+        yield reading.remark("risk", severity, name, f"{message} ({source})")
+
+
+_Risk: TypeAlias = tuple[str, Severity, str, str]
 
 
 def _risks_of_roles(reading: _Reading) -> Iterator[_Risk]:
-    starts = "BrokerStartup#" + (
-        "buildBrokerController" if reading.release.keeps_ha_port else "createBrokerController"
-    )
+    is_new = reading.release.keeps_ha_port
+    starts = "BrokerStartup#" + ("buildBrokerController" if is_new else "createBrokerController")
     number, is_entries = reading["brokerId"], bool(reading["enableDLegerCommitLog"])
-    is_controlled = bool(reading["enableControllerMode"])
-    is_slave = reading["brokerRole"] == "SLAVE"
+    is_controlled, role = bool(reading["enableControllerMode"]), reading["brokerRole"]
     if is_controlled and is_entries:
         message = "with enableDLegerCommitLog=true, too, the broker ends at its start"
-        yield _Risk("enableControllerMode", _ERROR, message, starts)
+        yield "enableControllerMode", _ERROR, message, starts
     if not is_controlled and isinstance(number, int):
-        if is_slave and number <= 0:
-            yield _Risk(
-                "brokerId", _ERROR, "a slave needs one above 0, else the broker ends at its start", starts
-            )
-        elif not is_slave and number > 0 and not is_entries:
-            message = f"a {reading['brokerRole']} always has 0; a slave needs brokerRole=SLAVE"
-            yield _Risk("brokerId", _ERROR, message, starts)
-    if "haListenPort" in reading.taken and not reading.release.keeps_ha_port:
-        yield _Risk("haListenPort", _WARNING, "it does not count, listenPort and one does", starts)
+        if role == "SLAVE" and number <= 0:
+            yield "brokerId", _ERROR, "a slave needs one above 0, else the broker ends at its start", starts
+        elif role != "SLAVE" and number > 0 and not is_entries:
+            yield "brokerId", _ERROR, f"0 counts with {role}; a slave needs brokerRole=SLAVE", starts
+    if "haListenPort" in reading.taken and not is_new:
+        yield "haListenPort", _WARNING, "it does not count, listenPort and one does", starts
 
 
 def _risks_of_deletion(reading: _Reading) -> Iterator[_Risk]:
-    hours = deletion_hours(str(reading["deleteWhen"]))
-    service = "CleanCommitLogService#isTimeToDelete, UtilAll#isItTimeToDo"
+    hours, source = deletion_hours(str(reading["deleteWhen"])), "UtilAll#isItTimeToDo"
     if None in hours:
-        at = "nothing is ever deleted, not even from a full disk"
-        read = ", ".join(str(hour) for hour in hours[: hours.index(None)])
-        message = f"{at}, but in the hour {read}" if read else at
-        yield _Risk("deleteWhen", _ERROR, f"it is no list of hours such as 04;16: {message}", service)
+        read = ", ".join(map(str, hours[: hours.index(None)]))
+        but = f", but in the hour {read}" if read else ""
+        message = f"no list of hours such as 04;16: nothing is ever deleted, not even from a full disk{but}"
+        yield "deleteWhen", _ERROR, message, source
     elif not any(hour is not None and 0 <= hour < 24 for hour in hours):
-        yield _Risk("deleteWhen", _WARNING, "no hour of a day: only a full disk makes room", service)
-    kept = reading["fileReservedTime"]
+        yield "deleteWhen", _WARNING, "no hour of a day: only a full disk makes room", source
+    kept, is_forced = reading["fileReservedTime"], reading["cleanFileForciblyEnable"]
     if isinstance(kept, int) and kept <= 0:
         message = "every file but the last goes at the next hour of deleteWhen"
-        yield _Risk("fileReservedTime", _ERROR, message, "MappedFileQueue#deleteExpiredFileByTime")
+        yield "fileReservedTime", _ERROR, message, "MappedFileQueue#deleteExpiredFileByTime"
     most, forced = reading["diskMaxUsedSpaceRatio"], reading["diskSpaceCleanForciblyRatio"]
     source = "CleanCommitLogService#isSpaceToDelete"
-    if (
-        isinstance(most, int)
-        and isinstance(forced, int)
-        and most >= forced
-        and reading["cleanFileForciblyEnable"]
-    ):
-        message = (
-            f"above {forced} % files go whatever their age (cleanFileForciblyEnable), long before {most} %"
-        )
-        yield _Risk("diskMaxUsedSpaceRatio", _WARNING, message, source)
-    if not reading["cleanFileForciblyEnable"]:
+    if is_forced and isinstance(most, int) and isinstance(forced, int) and most >= forced:
+        message = f"above {forced} % files go whatever their age (cleanFileForciblyEnable), before {most} %"
+        yield "diskMaxUsedSpaceRatio", _WARNING, message, source
+    if not is_forced:
         message = "a disk that fills within fileReservedTime stops all writing, as no younger file goes"
-        yield _Risk("cleanFileForciblyEnable", _WARNING, message, source)
+        yield "cleanFileForciblyEnable", _WARNING, message, source
 
 
 def _risks_of_records(reading: _Reading) -> Iterator[_Risk]:
+    is_new = reading.release.batch_queues
     if reading["transientStorePoolEnable"]:
         is_slave = reading["brokerRole"] == "SLAVE" and not reading["enableControllerMode"]
-        is_written_at_once = not reading.release.batch_queues and reading["flushDiskType"] == "SYNC_FLUSH"
+        is_written_at_once = not is_new and reading["flushDiskType"] == "SYNC_FLUSH"
         if is_slave or is_written_at_once or reading["writeWithoutMmap"]:
             message = "it does not count on a slave, with writeWithoutMmap, nor (4.9) with SYNC_FLUSH"
-            yield _Risk("transientStorePoolEnable", _NOTE, message, "isTransientStorePoolEnable")
+            yield "transientStorePoolEnable", _NOTE, message, "isTransientStorePoolEnable"
         else:
             message = "messages wait in the process, not in the page cache: a kill loses what was confirmed"
-            yield _Risk(
-                "transientStorePoolEnable",
-                _WARNING,
-                message,
-                "DefaultMappedFile#appendMessagesInner, #commit",
-            )
+            yield "transientStorePoolEnable", _WARNING, message, "DefaultMappedFile#appendMessagesInner"
     if not reading["checkCRCOnRecover"]:
         message = "a start takes records with damaged bodies for whole, and delivers them"
-        yield _Risk("checkCRCOnRecover", _WARNING, message, "CommitLog#recoverAbnormally")
+        yield "checkCRCOnRecover", _WARNING, message, "CommitLog#recoverAbnormally"
     if reading["enableLmq"] and not reading["enableMultiDispatch"]:
         message = "light queues get no message without enableMultiDispatch=true"
-        is_new = reading.release.batch_queues
-        source = (
-            "MultiDispatchUtils#isNeedHandleMultiDispatch"
-            if is_new
-            else "ConsumeQueue#checkMultiDispatchQueue"
-        )
-        yield _Risk("enableLmq", _ERROR, message, source)
+        new, old = "MultiDispatchUtils#isNeedHandleMultiDispatch", "ConsumeQueue#checkMultiDispatchQueue"
+        yield "enableLmq", _ERROR, message, new if is_new else old
 
 
 def _paths(reading: _Reading, store: Store | None) -> Iterator[ConfigRemark]:

@@ -54,7 +54,7 @@ CASES: list[tuple[str, str, tuple[str, str], str]] = [
     ("timerPrecisionMs=700", "5.3.3", ("changed", "timerPrecisionMs"), "500 counts"),
     ("brokerId=1\nbrokerId=2\nbrokerRole=SLAVE", "5.3.3", ("twice", "brokerId"), "named 2 times"),
     ("brokerRole=SLAVE", "4.9.8", ("risk", "brokerId"), "ends at its start"),
-    ("brokerId=1", "4.9.8", ("risk", "brokerId"), "ASYNC_MASTER always has 0"),
+    ("brokerId=1", "4.9.8", ("risk", "brokerId"), "0 counts with ASYNC_MASTER"),
     (
         "enableControllerMode=true\nenableDLegerCommitLog=true",
         "5.3.3",
