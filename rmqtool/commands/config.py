@@ -139,7 +139,8 @@ def _values(reading: _Reading) -> Iterator[ConfigRemark]:
     """Yield the values that do not count as they are."""
     for name, result in reading.taken.items():
         if not result.is_read:
-            message = f"ignored, {_shown(result.value)} counts, the default: {result.why}"
+            default = "the default" if result.value is None else f"the default, {_shown(result.value)},"
+            message = f"ignored, and {default} counts: {result.why}"
             yield reading.remark("ignored", _ERROR, name, message)
         elif result.why:
             message = f"{_shown(result.value)} counts: {result.why}"

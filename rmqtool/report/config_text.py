@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.findings import Severity
+from rmqtool.report.charts import shortened
 from rmqtool.report.output import several
 from rmqtool.report.terminal import escape_text
 
@@ -20,19 +21,28 @@ _TITLES = {
     Severity.INFO: "Also",
 }
 
+_VALUE = 60
+"""Longest value that is shown, in characters."""
+
 
 def config_text(facts: Mapping[str, object], remarks: Sequence[ConfigRemark], text: TextReport) -> None:
     """Write the verdict, and a table of the remarks of each severity."""
     number = sum(remark.severity is Severity.ERROR for remark in remarks)
     file, release = escape_text(str(facts["file"])), facts["release"]
-    wrong = "as it says" if not number else f"but for {several(number, 'error')}"
-    text.verdict(
-        f"A broker of {release} reads {file} {wrong}",
-        [("settings", str(facts["settings"])), ("compared with", str(facts["from"] or "no other release"))],
-    )
+    verdict = f"A {release} broker reads {file} as it says"
+    if any(remark.kind == "refused" for remark in remarks):
+        verdict = f"No {release} broker starts with {file}"
+    elif number:
+        verdict = f"{several(number, 'setting')} wrong for a {release} broker: {file}"
+    compared = [("compared with", str(facts["from"]))] if facts["from"] else []
+    text.verdict(verdict, [("settings", str(facts["settings"])), *compared])
     for severity, title in _TITLES.items():
         rows = [
-            (escape_text(remark.name), escape_text(remark.value or ""), escape_text(remark.message))
+            (
+                escape_text(remark.name),
+                shortened(escape_text(remark.value or ""), _VALUE),
+                escape_text(remark.message),
+            )
             for remark in remarks
             if remark.severity is severity
         ]

@@ -62,7 +62,7 @@ def taken(definition: Definition, text: str, release: Release) -> Taken:
         return Taken(meant)
     value = _number(definition, text)
     if value is None:
-        blank = "" if trimmed == text else ", for the blank after it"
+        blank = "" if trimmed == text else ", because of the blank after it"
         return Taken(default, is_read=False, why=f"it is not {_TYPES[definition.kind]}{blank}")
     turned = _TURNED.get(name)
     if turned is None or not isinstance(value, int):
