@@ -58,7 +58,8 @@ def _with_backlog(store: Store, messages: MessageFilter, group: str, progress: P
         raise EnvironmentFailureError(
             f"{store.place.path}: group {group} reads light queues only: {_ELSEWHERE}"
         )
-    return replace(messages, topic=tuple(unread) or messages.topic, unread=unread)
+    places = None if unread else frozenset[int]()  # of no topic, nothing
+    return replace(messages, topic=tuple(unread), unread=unread, places=places)
 
 
 def _offsets_of(store: Store, group: str) -> dict[str, dict[int, int]]:

@@ -239,6 +239,18 @@ def test_a_database_of_offsets(run: _Run, tmp_path: Path) -> None:
     assert "config/rdb/ holds the offsets of groups, a RocksDB database" in ran.err
 
 
+def test_a_topic_that_the_group_does_not_read(
+    run: _Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    words = [STORES / "plain-5.3.3", "--backlog-of", "billing", "--topic", "TopicTest", "--format", "ndjson"]
+    for large in (False, True):
+        monkeypatch.setattr(dump_run, "LARGE_LOG_BYTES", 0 if large else 1 << 30)
+        ran = run("dump", *words)
+        assert (ran.status, ran.out) == (1, "")
+    assert run("export", *words, "--out", tmp_path / "out").status == 1
+    assert rows_of(tmp_path / "out") == []
+
+
 def test_selections_that_make_no_sense(run: _Run) -> None:
     store = STORES / "plain-5.3.3"
     for words, says in (
