@@ -342,6 +342,8 @@ def _tell_unequal(
     broken = {fault.physical_offset: fault.code.code for chain in chains for fault in chain.breaks}
     for log_offset in shown.tolist():
         begins = starts[0].has(log_offset), starts[1].has(log_offset)
+        if not any(begins):  # in the stretch before
+            begins = True, True
         difference = record_difference(*files, log_offset, begins)
         yield from limiter.add(replace(difference, code=broken.get(log_offset, difference.code)))
     limiter.pass_over(len(log_offsets) - len(shown))

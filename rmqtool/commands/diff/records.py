@@ -61,7 +61,9 @@ class Starts:
     @property
     def records(self) -> Int64s:
         """Return where records begin, ``(n,)``."""
-        return np.setdiff1d(self.log_offsets, self.marks)
+        if not len(self.marks):
+            return self.log_offsets
+        return np.setdiff1d(self.log_offsets, self.marks, assume_unique=True)
 
     def is_gap(self, log_offset: int, before: bool) -> bool:
         """Return whether a place lies in damage; ``before`` is whether the stretch begins in some."""
@@ -209,24 +211,33 @@ class Parting:
     _altered: int | None = None  # the first since the last equal record
     _run: int = 0
     _examined: int = 0
+    _last_equal: int | None = None
+    _before: int | None = None
     _in_gap: list[bool] = field(default_factory=lambda: [False, False])
 
     def take(self, sides: tuple[Starts, Starts], differing: Int64s) -> None:
         """Take a stretch of both logs; ``differing`` is where records begin whose bytes differ."""
         records = sides[0].records, sides[1].records
-        equal = np.setdiff1d(np.intersect1d(records[0], records[1]), differing)
+        equal = records[0]
+        if sides[0] is not sides[1]:
+            equal = np.setdiff1d(np.intersect1d(*records, assume_unique=True), differing, assume_unique=True)
         if self.log_offset is None:
             self._search(sides, differing, equal)
         since = self._altered if self.log_offset is None else self.log_offset
         shared = equal if since is None else equal[equal < since]
-        if len(shared):
-            self.common = int(shared[-1])
+        for log_offset in shared[-2:].tolist():
+            self._before, self.common = self.common, log_offset
+        if since is not None and self.common is not None and self.common >= since:
+            self.common = self._before  # its first bytes are equal, in the stretch before
         if since is not None:
+            reaches_in = len(differing) and differing[0] == self._last_equal  # differs in this stretch only
             for side, own in enumerate(records):
-                self.own[side] += len(np.setdiff1d(own[own >= since], equal))
+                alone = np.setdiff1d(own[own >= since], equal, assume_unique=True)
+                self.own[side] += len(alone) + bool(reaches_in)
             after = equal[equal > max(since, differing[-1] if len(differing) else since)]
             if len(differing) or self.joint is None:
                 self.joint = int(after[0]) if len(after) else None
+        self._last_equal = int(equal[-1]) if len(equal) else None
         for side, starts in enumerate(sides):
             if len(starts.log_offsets):
                 self._in_gap[side] = starts.is_gap(int(starts.log_offsets[-1]), before=False)

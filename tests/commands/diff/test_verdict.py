@@ -98,8 +98,15 @@ def answers(verdict: CopiesVerdict) -> list[str]:
     return [each.answer.value for each in verdict.following]
 
 
+@pytest.fixture(params=[None, 300, 777], ids=["whole", "300 bytes", "777 bytes"])
+def stretch(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever pieces the logs are compared in, the verdict is the same."""
+    if request.param:
+        monkeypatch.setattr("rmqtool.commands.diff.log._STRETCH_BYTES", request.param)
+
+
 @pytest.fixture
-def common() -> Written:
+def common(stretch: None) -> Written:
     return Written().add(*words("both", count=20))
 
 
