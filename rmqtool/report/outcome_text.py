@@ -5,6 +5,7 @@ Each is a verdict with figures. A name of a figure repeats as often as there are
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, losses_words
@@ -424,10 +425,11 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
         yield "", f"{RESTORE_LOG if codes.ST_NO_COMMITLOG.code in report.findings.counts else heal}{kept}"
     if report.after is not None:
         yield "findings", f"{_counts(report.before)}; now {_counts(report.after)}"
+    undo = escape_text(shlex.join(["rmqtool", "repair", report.store, "--undo"]))
     if report.outcome == "interrupted":
-        yield "or undo", f"rmqtool repair --undo; {report.journal}/journal.ndjson lists all its moves"
+        yield "or undo", f"{undo}; {report.journal}/journal.ndjson lists all its moves"
     elif report.journal is not None and report.outcome != "undone":
-        yield "undo", f"rmqtool repair --undo; the previous files are in {report.journal}/"
+        yield "undo", f"{undo}; the previous files are in {report.journal}/"
 
 
 _MOST_MERGED = 20
@@ -438,8 +440,8 @@ def _merged_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
     for setting in report.merged[:_MOST_MERGED]:
         queue = "" if setting.queue_id is None else f" queue {setting.queue_id}"
         ours = "none" if setting.ours is None else str(setting.ours)
-        offsets = "" if setting.theirs is None else f" {ours}, there {setting.theirs}"
-        result = f" becomes {setting.result}" if setting.taken and setting.theirs is not None else ""
+        offsets = "" if setting.theirs is None else f": {ours} here, {setting.theirs} there"
+        result = f", {setting.result} then" if setting.taken and setting.theirs is not None else ""
         word = "take" if setting.taken else "leave out"
         text = f"{setting.file}: {setting.entry}{queue}{offsets}{result}: {setting.why}"
         yield word, escape_text(text)

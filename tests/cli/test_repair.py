@@ -96,7 +96,7 @@ def test_done_and_undone(run: Callable[..., Run], root: Path) -> None:
     done = run("repair", root, "--yes")
     assert done.status == 0
     assert "repaired" in done.out
-    assert "rmqtool repair --undo" in done.out
+    assert f"rmqtool repair {root} --undo" in done.out
     assert run("verify", root, "--level", "0").status == 0
     undone = run("repair", root, "--undo")
     assert (undone.status, "taken back" in undone.out) == (0, True)
