@@ -328,8 +328,8 @@ def test_the_plan_shows_each_setting_and_its_rule(stores: tuple[Path, Path], run
         stores[1], {"Orders@billing": {"0": 10, "9": 1}, **{f"Orders@g{n}": {"1": n} for n in range(1, 25)}}
     )
     told = run("repair", stores[0], "--settings-from", stores[1], "--only", "config", "--plan").out
-    assert "config/consumerOffset.json: Orders@billing queue 0: 9 here, 10 there, 10 then: the greatest" in told
-    assert "config/consumerOffset.json: Orders@billing queue 9: none here, 1 there: no such queue here" in told
+    assert "Offset.json: Orders@billing queue 0: 9 here, 10 there, 10 then: the greatest" in told
+    assert "Offset.json: Orders@billing queue 9: none here, 1 there: no such queue here" in told
     assert "6 more settings, see --format json" in told
     done = run(
         "repair", stores[0], "--settings-from", stores[1], "--only", "config", "--yes", "--format", "json"
