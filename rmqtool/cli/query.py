@@ -207,7 +207,7 @@ def _with_bodies(message: rows.Row, options: dict[str, Any], console: Console) -
     """Return a message as ``--unpack-batches`` and ``--decompress`` have it, from the body as stored."""
     every: Iterable[rows.Row] = [message]
     if options["unpack_batches"]:
-        from rmqtool.rows.bodies import with_inner_messages
+        from rmqtool.rows.batches import with_inner_messages
 
         every = with_inner_messages(every, MessageFilter())
     if options["decompress"]:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.formats.message import INNER_HEAD_SIZE, INNER_HEAD_STRUCT, INNER_MESSAGE
-from rmqtool.rows.bodies import BatchError, inner_messages
+from rmqtool.rows.batches import BatchError, inner_messages
 
 
 def encoded(body: bytes, properties: bytes, flag: int = 0) -> bytes:
