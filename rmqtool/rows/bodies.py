@@ -2,8 +2,7 @@
 
 Compression is as in ``MessageSysFlag``, ``CompressionType#findByValue`` and the three compressors (5.3.3);
 4.9.8 knows zlib only. A body is hostile: a few bytes may unpack to terabytes, and any may be uncompressed
-data. An inner batch is what a producer put into one record: ``PullAPIWrapper#processPullResult`` and
-``MessageDecoder#decodeMessage`` (5.3.3) give every message of it the fields of the record around it.
+data.
 """
 
 from __future__ import annotations

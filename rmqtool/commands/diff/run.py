@@ -12,10 +12,10 @@ from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound_log
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.entries import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
+from rmqtool.commands.diff.judging import judge_copies
 from rmqtool.commands.diff.log import count_records, diff_logs, log_reaches
 from rmqtool.commands.diff.records import Parting
 from rmqtool.commands.diff.settings import diff_settings
-from rmqtool.commands.diff.verdict import judge_copies
 from rmqtool.derived.ext_files import ExtReader
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import read_checkpoint

@@ -1,0 +1,215 @@
+"""Judgement of two copies of a log, once both were walked; its result is a `CopiesVerdict`."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from rmqtool.commands.diff.verdict import (
+    Answer,
+    CopiesVerdict,
+    EntryMark,
+    Following,
+    Histories,
+    LogMessage,
+    LogShare,
+)
+from rmqtool.formats.framing import PLAIN
+from rmqtool.scan.records import record_at
+from rmqtool.store import PathKind
+from rmqtool.store.layouts import Deed
+from rmqtool.times import time_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rmqtool.commands.diff.entries import LogBounds
+    from rmqtool.commands.diff.records import Parting
+    from rmqtool.scan.record_walk import LogEnd
+    from rmqtool.store import Store
+
+_CLOCK_SLACK_MS = 1000
+
+
+def judge_copies(
+    stores: tuple[Store, Store],
+    reaches: LogBounds,
+    ends: tuple[LogEnd, LogEnd],
+    parting: Parting,
+    damaged_at: dict[str, int],
+) -> CopiesVerdict:
+    """Return the verdict, after both logs were walked; ``damaged_at`` is by side."""
+    low, high = max(reaches.starts), min(reaches.ends)
+    is_apart = high <= low and all(
+        end > start for start, end in zip(reaches.starts, reaches.ends, strict=True)
+    )
+    since = parting.log_offset if parting.log_offset is not None else max(low, high)
+    if is_apart:
+        histories = Histories.APART
+    elif parting.log_offset is not None:
+        histories = Histories.PARTED
+    elif parting.is_open or not all(store.can(Deed.READ_LOG) for store in stores):
+        histories = Histories.UNKNOWN
+    else:
+        histories = Histories.EQUAL if reaches.ends[0] == reaches.ends[1] else Histories.ONE
+    shares = tuple(
+        _share(side, stores[side], reaches, ends[side], parting, since, damaged_at) for side in (0, 1)
+    )
+    if is_apart:
+        shares = tuple(
+            replace(
+                share,
+                records=share.records + share.older_records,
+                bytes=share.bytes + share.older_bytes,
+                older_records=0,
+                older_bytes=0,
+            )
+            for share in shares
+        )
+    shorter = 0 if reaches.ends[0] <= reaches.ends[1] else 1
+    common = ends[shorter].last if parting.log_offset is None else None
+    if parting.common is not None and parting.log_offset is not None:
+        common = record_at(stores[0].commitlog, parting.common)
+    ahead = "ba"[shorter] if histories in {Histories.ONE, Histories.APART} else None
+    promote = ahead
+    if histories is Histories.PARTED:
+        better = max(shares, key=lambda share: (share.records, share.last_timestamp_ms or 0))
+        promote = better.side
+    following: tuple[Following, ...] = ()
+    if all(store.kind is PathKind.STORE for store in stores):
+        doubt = _doubt(stores, histories)
+        following = tuple(
+            Following(slave.side, Answer.UNKNOWN, doubt)
+            if doubt
+            else _following((slave, master), stores, histories, parting.log_offset)
+            for slave, master in (shares[::-1], shares)
+        )
+        promote = None if doubt else promote
+    lost = next((share.records for share in shares if promote not in {None, share.side}), 0)
+    place = None if is_apart else LogMessage.of(common)
+    return CopiesVerdict(
+        histories,
+        parting.log_offset,
+        parting.log_offset is not None and parting.common is None and low > 0,
+        parting.joint if parting.log_offset is not None else None,
+        place,
+        (shares[0], shares[1]),
+        ahead,
+        following,
+        promote,
+        lost,
+        tuple(_clocks(place, shares, parting)),
+    )
+
+
+def _share(
+    side: int,
+    store: Store,
+    reaches: LogBounds,
+    end: LogEnd,
+    parting: Parting,
+    since: int,
+    damaged_at: dict[str, int],
+) -> LogShare:
+    start, stop, other = reaches.starts[side], reaches.ends[side], 1 - side
+    until = min(stop, reaches.ends[other]) if parting.joint is None else parting.joint
+    own = max(0, until - since) + max(0, stop - max(reaches.ends[other], start))
+    older = max(0, min(stop, reaches.starts[other]) - start)
+    return LogShare(
+        "ab"[side],
+        start,
+        stop,
+        parting.own[side] + parting.beyond[side] if parting.log_offset is not None else parting.beyond[side],
+        own,
+        parting.older[side],
+        older,
+        LogMessage.of(record_at(store.commitlog, since)) if own else None,
+        None if end.last is None else end.last.head.store_timestamp_ms,
+        damaged_at.get("ab"[side]),
+        EntryMark.at(store.commitlog, since) if own else None,
+        EntryMark.at(store.commitlog, None if end.last is None else end.last.physical_offset),
+    )
+
+
+def _doubt(stores: tuple[Store, Store], histories: Histories) -> str:
+    """Return why classic HA's rules do not answer; empty if they do."""
+    if histories is Histories.UNKNOWN:
+        return "not all of the logs could be compared"
+    if any(segment.framing is not PLAIN for store in stores for segment in store.commitlog):
+        return "the members of a DLedger group settle it themselves, by their entries' terms"
+    if any(store.confirm_offset is not None for store in stores):
+        return "in controller mode a slave cuts its log itself, where its epochs part from the master's"
+    lines = {release.line for store in stores for release in store.settings.candidates}
+    if not set.intersection(*({r.line for r in store.settings.candidates} for store in stores)):
+        return f"they are of releases {' and '.join(sorted(lines))}, and that was never tried"
+    return ""
+
+
+def _following(
+    pair: tuple[LogShare, LogShare], stores: tuple[Store, Store], histories: Histories, parting: int | None
+) -> Following:
+    """Return what becomes of a slave and its master; 4.9.8 and 5.x do the same, but for a longer log."""
+    slave, master = pair
+    name = master.side.upper()
+    log, files = (stores["ab".index(share.side)].commitlog for share in pair)
+    if not slave.end:
+        last = files.segments[-1].start if len(files) else 0
+        if not last:
+            return Following(slave.side, Answer.YES, f"its log is empty, and gets all of {name}'s")
+        why = f"its log is empty: {name} sends only its last file, from byte {last} on"
+        return Following(slave.side, Answer.LAST_FILE, why)
+    if slave.end < master.start:
+        why = f"its log ends at {slave.end}, before {name}'s first byte {master.start}: it waits for ever"
+        return Following(slave.side, Answer.COPY, why)
+    cuts = [place for place in (parting, slave.damaged_at) if place is not None]
+    cuts += [master.end] if slave.end > master.end else []
+    if not cuts:
+        return Following(slave.side, Answer.YES, f"it goes on from byte {slave.end}")
+    cut = min(cuts)
+    if cut == parting or histories is Histories.APART:
+        why = (
+            f"no broker compares content, so it would keep its own history and get {name}'s bytes after that,"
+            " mostly from the middle of a record; its queues would stand still there"
+        )
+    elif cut == slave.damaged_at:
+        why = f"only bytes after its log's end are copied: the damage at byte {cut} would stay"
+    else:
+        why = _longer(name, stores["ab".index(master.side)])
+    segment = log.segment_at(cut - 1) if max(slave.start, master.start) < cut else None
+    if segment is None or histories is Histories.APART:
+        return Following(slave.side, Answer.COPY, why)
+    return Following(slave.side, Answer.CUT, why, cut, segment.label, cut - segment.start)
+
+
+def _longer(name: str, master_store: Store) -> str:
+    lines = {release.line for release in master_store.settings.candidates}
+    ways = []
+    if "4.9" in lines:
+        ways.append(f"{name} refuses it again and again (4.9)")
+    if lines - {"4.9"}:
+        ways.append(
+            f"it gets nothing, and, once {name} has grown past it, bytes that do not fit its own (5.x)"
+        )
+    return f"its log is longer: {', or '.join(ways)}"
+
+
+def _clocks(common: LogMessage | None, shares: tuple[LogShare, ...], parting: Parting) -> Iterator[str]:
+    """Yield what the store times show about the clocks, and about two masters at one time."""
+    for share in shares:
+        if share.first is None or common is None:
+            continue
+        early = common.store_timestamp_ms - share.first.store_timestamp_ms
+        if early >= _CLOCK_SLACK_MS:
+            name, seconds = share.side.upper(), round(early / 1000)
+            yield f"the messages of {name} alone begin {seconds:,} s before the last common one was stored"
+    if parting.log_offset is None or parting.joint is not None:
+        return
+    spans = [
+        (share.first.store_timestamp_ms, share.last_timestamp_ms)
+        for share in shares
+        if share.first is not None and share.last_timestamp_ms is not None
+    ]
+    if len(spans) == len(shares):
+        begin, end = max(span[0] for span in spans), min(span[1] for span in spans)
+        if begin <= end:
+            yield f"both took messages from {time_text(begin)} to {time_text(end)}: two masters at one time"
