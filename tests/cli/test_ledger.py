@@ -229,7 +229,9 @@ def test_no_way_out_is_advised_that_is_refused(run: Callable[..., Run], tmp_path
     file.write_bytes(data)
     verified = run("verify", root)
     assert verified.status == 5
-    assert f"Next: cp -a --sparse=always {root}" in verified.out
+    assert f"Next: rmqtool salvage {root} --out {root}.salvaged" in verified.out
+    assert run("salvage", root, "--out", f"{root}.salvaged").status == 5
+    assert run("verify", f"{root}.salvaged").status == 0
     lines = (("repair", root, "--plan"), ("rebuild", root, "--dry-run"), ("diff", root, whole))
     for ran in (verified, *(run(*words) for words in lines)):
         assert "--predict-recovery" not in ran.out + ran.err

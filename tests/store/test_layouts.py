@@ -22,7 +22,7 @@ QUEUES = {Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES}
     [
         (
             layouts.DLEDGER_LOG,
-            QUEUES | {Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.INSTALL, Deed.CONVERT},
+            QUEUES | READS | {Deed.INSTALL, Deed.CONVERT},
         ),
         (layouts.UNREAD_DLEDGER_LOG, QUEUES),
         (layouts.LOG_ON_OTHER_PATHS, QUEUES),
