@@ -204,7 +204,7 @@ def timer_ahead(store: Store, low: int, end: int | None) -> str | None:
         return None
     messages = counted(end - low, "message", spec=",")
     return (
-        f"{stands}, beyond the queue's end, and {TIMER_LOG}/ leads to no message: a start goes on at {end},"
+        f"{stands}, beyond the queue's end, and {TIMER_LOG}/ leads to no message: a start resumes at {end},"
         f" and never delivers what was still to come of the {messages} before it"
     )
 

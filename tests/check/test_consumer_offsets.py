@@ -135,4 +135,4 @@ def test_a_timer_ahead_goes_on_by_its_log_or_at_the_queue_s_end(tmp_path: Path, 
     assert bool(hazards) is not is_harmless
     assert (finding.remedy == "None needed.") is is_harmless
     if not is_harmless:
-        assert "a start goes on at 24, and never delivers what was still to come of the 24" in finding.message
+        assert "a start resumes at 24, and never delivers what was still to come of the 24" in finding.message

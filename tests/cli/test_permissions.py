@@ -188,7 +188,7 @@ def test_nothing_is_chosen_or_advised_for_settings_that_may_not_be_read(
     for words, done in found.items():
         text = done.out + done.err
         assert owner in text or "=bak" in str(words[-1]) or (words, place) == (("offsets",), PLACES[2]), words
-        for wrong in ("nothing is left", "restore it", "the best", "goes on at 1", "forget", "it starts"):
+        for wrong in ("nothing is left", "restore it", "the best", "resumes at 1", "forget", "it starts"):
             assert wrong not in text, (words, text)
     (salvaged,) = (done.out for words, done in found.items() if words[0] == "salvage")
     assert f"{place} is not copied: cannot be opened" in salvaged

@@ -170,7 +170,9 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     """Return the report of all but the comparison of files."""
     tags = _tag_rule(request)
     if tags is not None:
-        progress.note(f"tag items: {tags.value} ({tags.origin.value}: {tags.reason})")
+        items = str(tags.value)
+        wanted = "no index entries of tags" if items == "none" else f"index entries of tags: {items}"
+        progress.note(f"{wanted} ({tags.origin.value}: {tags.reason})")
     choice = GenerationChoice(request.store, request.generations)
     plan = _plan(request, area, tags)
     if request.until_offset is None and plan.until_offset != NEVER:
