@@ -276,7 +276,9 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
         "predictions": tuple(
             (
                 prediction_title(prediction),
-                tuple((name, shortened(text)) for name, text in prediction_facts(prediction)),
+                tuple(
+                    (name, shortened(text)) for name, text in prediction_facts(prediction, has_losses=False)
+                ),  # which the section has above
             )
             for prediction in report.predictions
         ),

@@ -183,8 +183,8 @@ def prediction_title(prediction: Prediction) -> str:
     return f"Next start of a {prediction.release.name} broker: it {outcome}"
 
 
-def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    """Yield names and values of the start's steps, in their order."""
+def prediction_facts(prediction: Prediction, *, has_losses: bool = True) -> Iterator[tuple[str, str]]:
+    """Yield names and values of the start's steps, in their order, with the log's losses or without."""
     yield from _refused(prediction)
     recovery, cut = prediction.recovery, prediction.cut
     if recovery is not None:
@@ -194,6 +194,8 @@ def prediction_facts(prediction: Prediction) -> Iterator[tuple[str, str]]:
         code = f" ({cut.code})" if cut.code else ""
         place = f"physical offset {cut.physical_offset}, {escape_text(cut.file)} @{cut.position}"
         yield "log ends", f"at {place}: {escape_text(cut.reason)}{code}"
+    if has_losses:
+        yield from log_loss_facts(prediction.log_losses)
     yield from _lost(prediction)
     if prediction.deleted_files:
         names = _first(escape_text(name) for name in prediction.deleted_files)
@@ -219,7 +221,6 @@ def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
 
 
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
-    yield from log_loss_facts(prediction.log_losses)
     if prediction.lost_messages is not None:
         yield from lost_facts(prediction.lost_messages)
     elif prediction.lost:
