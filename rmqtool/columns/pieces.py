@@ -48,7 +48,7 @@ def log_job(
     store: Store, messages: MessageFilter, begin: int | None, end: int | None, choice: ColumnChoice
 ) -> ColumnJob:
     """Return the job that reads columns of a store's log between two physical offsets."""
-    log = store.commitlog
+    log = store.own_log
     edge = FoundEdge.of(store, log)
     return ColumnJob(log, store.settings.delay_levels, messages, choice, begin=begin or 0, end=end, edge=edge)
 
@@ -190,7 +190,7 @@ def ranges_of(
     ``end`` are wanted. Of a part of a store, the log is read as a whole.
     """
     limits, wanted = limits or ReadLimits(), wanted.as_stored
-    log = store.commitlog
+    log = store.own_log
     segments = list(log.between(begin or 0, log.stop if end is None else end))
     total = sum(segment.size_bytes for segment in segments)
     if (
@@ -281,7 +281,7 @@ class QueueCoverage:
     """Coverage by queues: ranges of the log where wanted messages lie."""
 
     def __init__(self, store: Store, wanted: MessageFilter, limits: ReadLimits) -> None:
-        self._log, self._wanted, self._limits = store.commitlog, wanted, limits
+        self._log, self._wanted, self._limits = store.own_log, wanted, limits
         queues = chain.from_iterable(queues_of(store, kind) for kind in UNIT_QUEUE_KINDS)
         own = [queue for queue in queues if not (queue.topic or "").startswith(LMQ_PREFIX)]
         self._asked = [queue for queue in own if wanted.admits_queue(queue.topic, queue.queue_id)]

@@ -277,7 +277,7 @@ class _LogTotals:
     def parts(self) -> LogParts:
         """Return the bytes by kind."""
         return LogParts(
-            size_bytes=self.request.store.commitlog.size_bytes,
+            size_bytes=self.request.store.own_log.size_bytes,
             messages=sum(total.messages for total in self.totals.values()),
             message_bytes=sum(total.bytes for total in self.totals.values()),
             **{name: self.bytes[name] for name in _OTHER_BYTES},
@@ -286,7 +286,7 @@ class _LogTotals:
     def run(self, progress: Progress) -> None:
         store, done = self.request.store, 0
         edge = FoundEdge.of(store)
-        progress.stage("commitlog", store.commitlog.size_bytes)
+        progress.stage("commitlog", store.own_log.size_bytes)
         with LocalEngine() as engine:
             for number, segment in enumerate(edge.segments):
                 if (missing := edge.missing_before(number)) is not None:

@@ -198,7 +198,7 @@ def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> It
 def _queue_messages(
     store: Store, queue: Queue, wanted: MessageFilter, progress: Progress
 ) -> Iterator[rows.Row]:
-    make = MessageRows(store.commitlog, store.settings.delay_levels)
+    make = MessageRows(store.own_log, store.settings.delay_levels)
     request = QueryRequest(
         topic=queue.topic, queue_id=wanted.queue_id, begin_ms=wanted.begin_ms, end_ms=wanted.end_ms
     )
@@ -271,7 +271,7 @@ def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Pro
 
 def _placed_log(store: Store) -> FileQueue:
     """Return the log; a lone file without an offset in its name lies where its first record says."""
-    log = store.commitlog
+    log = store.own_log
     if not store.place.is_file or digits_of(store.place.path.name, NAME_DIGITS) is not None:
         return log
     (segment,) = log.segments

@@ -147,7 +147,7 @@ class TopicRecords:
 
     def _of_log(self, topic: str) -> Iterator[Record]:
         store, progress = self._context.store, self._context.progress
-        scan = LogScan(store.commitlog, progress, self._note_defect, edge=FoundEdge.of(store))
+        scan = LogScan(store.own_log, progress, self._note_defect, edge=FoundEdge.of(store))
         return scan.records(Prefilter(topic_hash=string_hash(topic)), lambda record: record.topic == topic)
 
     def _of_queues(self, topic: str) -> Iterator[Record]:

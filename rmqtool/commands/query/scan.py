@@ -125,7 +125,7 @@ class LogAnswers:
 
     def __init__(self, context: QueryContext, note_defect: Callable[[Finding], None]) -> None:
         self._scan = LogScan(
-            context.store.commitlog,
+            context.store.own_log,
             context.progress,
             note_defect,
             edge=FoundEdge.of(context.store),

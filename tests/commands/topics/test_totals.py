@@ -75,7 +75,7 @@ def check(root: Path) -> TopicsReport:
     log = report.log
     assert log.message_bytes == sum(row.bytes for row in report)
     parts = log.message_bytes + log.blank_bytes + log.zero_bytes + log.stale_bytes + log.damaged_bytes
-    assert parts == log.size_bytes == open_store(root).commitlog.size_bytes
+    assert parts == log.size_bytes == open_store(root).own_log.size_bytes
     again = totals(root, _SPLIT_BYTES)
     assert (again.rows, again.log) == (report.rows, report.log)
     assert list(again.findings) == list(report.findings)
