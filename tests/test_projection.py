@@ -34,6 +34,7 @@ from rmqtool.outcomes import Outcome
 from rmqtool.projection import columns_of, json_object, json_value
 from rmqtool.recovery import Prediction
 from rmqtool.reput.damage import SkippedRange, UnreachableRange
+from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import Setting
 
 PACKAGE = Path(rmqtool.__file__).parent
@@ -41,7 +42,7 @@ OTHERWISE = [
     *(rows.Damage, ColumnFile, StoreFinding),
     *(Finding, Outcome, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
     *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, StoreOutcome, VerifyReport),
-    *(ResultOptions, StoreSummary, TopicsReport),
+    *(MessageFilter, ResultOptions, StoreSummary, TopicsReport),
 ]
 
 
