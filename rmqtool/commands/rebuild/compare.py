@@ -11,12 +11,15 @@ import numpy as np
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location, ReadOnlyFile, UnreadableRange
+from rmqtool.progress import stage_of
 from rmqtool.store import PathKind, StoreFile, Stray
 from rmqtool.store.files import Root, StoreFiles
 from rmqtool.store.kinds import KIND_OF_DIRECTORY
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from rmqtool.progress import Progress
 
     _Pair = tuple[str, Location | None, StoreFile | None]
 
@@ -45,7 +48,7 @@ class FileDifference:
 
 
 def compare_derived(
-    regenerated: Location, present: Location, directories: tuple[str, ...]
+    regenerated: Location, present: Location, directories: tuple[str, ...], progress: Progress
 ) -> list[FileDifference]:
     """Return the first difference of every file that differs.
 
@@ -56,19 +59,25 @@ def compare_derived(
     for name in directories:
         kind = KIND_OF_DIRECTORY[name]
         files = StoreFiles({kind: Root((present / name,))}, present, None)
-        differences += _compare_directory(regenerated / name, files, kind)
+        differences += _compare_directory(regenerated / name, files, kind, progress)
     return differences
 
 
-def _compare_directory(ours: Location, files: StoreFiles, kind: PathKind) -> Iterator[FileDifference]:
+def _compare_directory(
+    ours: Location, files: StoreFiles, kind: PathKind, progress: Progress
+) -> Iterator[FileDifference]:
     if files.is_in_database(kind):
         message = "is a RocksDB database, which holds no files to compare with"
         yield FileDifference(ours.name, None, None, None, message)
         return
     our_files = {place.relative_to(ours.parent): place for place in _files_below(ours)}
-    pairs = _by_order if kind is PathKind.INDEX else partial(_by_name, kind)
+    pairs_of = _by_order if kind is PathKind.INDEX else partial(_by_name, kind)
     try:
-        for label, our_file, their_file in pairs(our_files, files):
+        pairs = list(pairs_of(our_files, files))
+        sizes = (0 if theirs is None else theirs.size_bytes for _, _, theirs in pairs)
+        advance = stage_of(progress, f"compare {ours.name}", sizes)
+        for number, (label, our_file, their_file) in enumerate(pairs):
+            advance(number)
             difference = _compare(label, our_file, their_file)
             if difference is not None:
                 yield difference

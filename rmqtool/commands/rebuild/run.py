@@ -57,8 +57,8 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
         if request.compare and not report.doubtful_settings:
             from rmqtool.commands.rebuild.compare import compare_derived
 
-            progress.stage("compare", None)
-            differences = compare_derived(area.handle.results, request.store.base, request.directories)
+            there = request.store.base, request.directories
+            differences = compare_derived(area.handle.results, *there, progress)
             report = replace(report, compared=True, differences=tuple(differences))
         seconds = {**report.seconds, "total": round(time.perf_counter() - start, 3)}
         report = replace(report, seconds=seconds)
