@@ -20,6 +20,11 @@ _LISTED = 200
 _LOG = "commitlog/"
 
 
+def _java(value: object) -> str:
+    """Return a setting as broker.conf has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextReport) -> None:
     """Write what a broker deletes, the files of the log, and of other files those that go."""
     logs = [file for file in report.files if file.written_ms is not None]
@@ -30,7 +35,7 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
         f"At {time_text(report.at_ms, zone)} {title} of the log: {escape_text(report.store)}",
         [
             ("disk", "below every limit" if report.disk_ratio is None else f"{report.disk_ratio:g} % full"),
-            ("settings", ", ".join(f"{name}={value}" for name, value in report.settings.items())),
+            ("settings", ", ".join(f"{name}={_java(value)}" for name, value in report.settings.items())),
             ("next", escape_text(report.next)),
             ("log begins at", str(report.min_offset)),
             ("also deleted", several(sum(file.deleted for file in others), *_OTHERS)),
