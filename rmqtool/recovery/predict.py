@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from dataclasses import replace
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -67,7 +68,7 @@ from rmqtool.store.segments import Segment, Window
 from rmqtool.store.twins import shadowed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from rmqtool.account.lost import LostMessage
     from rmqtool.arrays import Int64s
@@ -124,6 +125,7 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
     )
     prediction.add(forgets=_forgotten(store, release))
     loaded = load_store(store, store.root, settings, prediction)
+    _check_order(loaded.log)
     looking = Surveyor(store.own_log)
     account = account_of(store)
     if prediction.made.loads:
@@ -139,6 +141,16 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
     if prediction.made.starts:
         _add_shadowed(prediction, store, loaded)
     return prediction.made, loaded
+
+
+def _check_order(log: Sequence[Segment]) -> None:
+    """Raise `NotPredictedError` for a file behind later ones: 4.9.8 appends to it, into those."""
+    for before, after in pairwise(log):
+        if after.start < before.start:
+            raise NotPredictedError(
+                f"{after.label}: a broker loads it behind {before.label}, as names sort; a start of such"
+                " a store is not predicted"
+            )
 
 
 def records_of(store: Store, release: Release) -> LogRecords:

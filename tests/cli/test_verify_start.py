@@ -103,6 +103,21 @@ def test_other_layouts_have_a_report_and_no_prediction(
     assert document["counts"]["NS-SKIPPED"] == 1
 
 
+@pytest.mark.parametrize(("number", "is_predicted"), [(0, True), (24576, False)])
+def test_a_log_file_by_its_number_is_loaded_by_the_order_of_texts(
+    run: Callable[..., Run], plain: Path, tmp_path: Path, number: int, is_predicted: bool
+) -> None:
+    """Behind all others, 4.9.8 appends after it into files that are there; before them it is in its place."""
+    plain = shutil.copytree(plain, tmp_path / "store")
+    (plain / "commitlog" / f"{number:020d}").rename(plain / "commitlog" / str(number))
+    done = run("verify", plain, "--predict-recovery")
+    assert done.status == 5
+    assert ("prediction skipped" in done.out) is not is_predicted
+    assert "First: put back the file of the log that lies under another name (CL-MISNAMED)" in done.out
+    if not is_predicted:
+        assert f"Next: rmqtool salvage {plain} --out {plain}.salvaged" in done.out
+
+
 def test_settings_that_change_a_recovery_leave_it_unknown(run: Callable[..., Run], plain: Path) -> None:
     done = run("verify", plain, "--predict-recovery", "-p", "recheckReputOffsetFromCq=true")
     assert done.status == 0
