@@ -144,11 +144,11 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
 
 
 def _check_order(log: Sequence[Segment]) -> None:
-    """Raise `NotPredictedError` for a file behind later ones: 4.9.8 appends to it, into those."""
+    """Raise `NotPredictedError` for a file after later ones: 4.9.8 appends to it, into those."""
     for before, after in pairwise(log):
         if after.start < before.start:
             raise NotPredictedError(
-                f"{after.label}: a broker loads it behind {before.label}, as names sort; a start of such"
+                f"{after.label}: a broker loads it after {before.label}, as names sort; a start of such"
                 " a store is not predicted"
             )
 

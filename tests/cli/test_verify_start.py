@@ -107,7 +107,7 @@ def test_other_layouts_have_a_report_and_no_prediction(
 def test_a_log_file_by_its_number_is_loaded_by_the_order_of_texts(
     run: Callable[..., Run], plain: Path, tmp_path: Path, number: int, is_predicted: bool
 ) -> None:
-    """Behind all others, 4.9.8 appends after it into files that are there; before them it is in its place."""
+    """After all others, 4.9.8 appends to it, into files that are there; before them it is in its place."""
     plain = shutil.copytree(plain, tmp_path / "store")
     (plain / "commitlog" / f"{number:020d}").rename(plain / "commitlog" / str(number))
     done = run("verify", plain, "--predict-recovery")
