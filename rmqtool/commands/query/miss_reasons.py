@@ -12,8 +12,6 @@ from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, some
 from rmqtool.javacompat import id_spellings, split_keys
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest, Reason
-from rmqtool.lookup.delayed import state_of
-from rmqtool.lookup.delivery import SoundIndex
 from rmqtool.lookup.index import IndexSearch, coverage, index_problem, is_rolled_back
 from rmqtool.lookup.queue import queues_problem
 from rmqtool.lookup.topic_names import topics_of, unknown_topic
@@ -208,6 +206,9 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
 
 def _state(context: QueryContext, physical_offset: int) -> str:
     """Return whether a message that was stored to wait is due, overdue, delivered or passed over."""
+    from rmqtool.lookup.delayed import state_of  # few queries meet a delayed message
+    from rmqtool.lookup.delivery import SoundIndex
+
     record = record_at(context.store.commitlog, physical_offset)
     with suppress(EnvironmentFailureError):
         now_ms = time.time_ns() // 1_000_000
