@@ -22,11 +22,12 @@ from rmqtool.derived.timer import TIMER_WHEEL
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Severity, Structure, codes
 from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.kernels.compare import are_among
 from rmqtool.outcomes import Action, CommandLines, Outcome, agreed, outcome_words, ranked
 from rmqtool.recovery import NO_CHANGE, Change
 from rmqtool.recovery.delivery import Delivery, KeyEntries, indexed, measure
 from rmqtool.recovery.loaded import batch_topics_of
-from rmqtool.recovery.log_records import Hidden, QueueRecords, are_among
+from rmqtool.recovery.log_records import Hidden, QueueRecords
 from rmqtool.recovery.predict import predict_start, records_of, start_changed
 from rmqtool.salvage.gathering import plan_of
 from rmqtool.salvage.sidecars import mended_files

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
+from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.rows import TRANSACTION_ROW
 from rmqtool.kernels.transactions import Role, TransactionRows
 from rmqtool.releases import LENIENT
@@ -263,9 +264,9 @@ def halves_in_doubt(edge: FoundEdge, checked: Mapping[int, int], engine: Engine)
 
 def _doubtful(halves: Rows, settled: Int64s, checked: int) -> Rows:
     """Return the half messages of a queue that no op message settles, and that the check has yet to read."""
-    is_settled = _are_among(halves["target"], np.sort(settled))
+    is_settled = are_among(halves["target"], settled)
     # Most half messages are settled, so of few keys all copies have to be read.
-    is_copy = _are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
+    is_copy = are_among(halves["unique_key"], np.unique(halves["unique_key"][~is_settled]))
     copies = halves[is_copy]
     last = copies[_last_copies(copies, is_settled[is_copy])]
     return last[last["target"] >= checked]
@@ -291,15 +292,6 @@ def _look_up(values: Int64s, wanted: Int64s) -> tuple[Int64s, Bools]:
     matched = at < len(values)
     matched[matched] = values[at[matched]] == wanted[matched]
     return at, matched
-
-
-def _are_among(wanted: Int64s, values: Int64s) -> Bools:
-    """Return which are among ascending values; piece by piece, as places take eight times the room."""
-    are_there = np.empty(len(wanted), np.bool_)
-    for first in range(0, len(wanted), _CHUNK_ROWS):
-        piece = slice(first, first + _CHUNK_ROWS)
-        are_there[piece] = _look_up(values, wanted[piece])[1]
-    return are_there
 
 
 def _last_copies(halves: Rows, settled: Bools) -> Bools:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import Outcome
+from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.rows import Rules
 from rmqtool.recovery import Dispatched, Reput
 from rmqtool.recovery.loaded import DispatchStallError, LoadedStore
-from rmqtool.recovery.log_records import are_among
 from rmqtool.reput.chain import Region
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.walk import SegmentWalk

@@ -21,8 +21,8 @@ from rmqtool.formats.message import (
     host_variant,
 )
 from rmqtool.javacompat import decode_utf8, masked_crc32
-from rmqtool.kernels.compare import reach_items
-from rmqtool.recovery.log_records import NO_ENTRIES, NO_RECORDS, Hidden, LogRecords, QueueRecords, are_among
+from rmqtool.kernels.compare import are_among, reach_items
+from rmqtool.recovery.log_records import NO_ENTRIES, NO_RECORDS, Hidden, LogRecords, QueueRecords
 from rmqtool.store.twins import Shadowed, shadowed
 from rmqtool.topics import LMQ_PREFIX
 
