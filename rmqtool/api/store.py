@@ -267,7 +267,7 @@ class Store(OpenedStore):
         plan: bool = False,
         undo: bool = False,
         config: Mapping[str, str] | None = None,
-        settings_from: Store | None = None,
+        settings_from: Store | Path | None = None,
         agreed: Callable[[RepairReport], bool] | None = None,
         command: str = "Store.repair",
         engine: AnyEngine = "local",
@@ -284,7 +284,8 @@ class Store(OpenedStore):
             plan: Return the plan, and write nothing.
             undo: Take the newest repair back.
             config: Choices for damaged files of settings, by name, where the doctor's own is not obvious.
-            settings_from: Another store, from which offsets, topics and groups are merged into this one's.
+            settings_from: Another store, from which offsets, topics and groups are merged into this one's; or
+                the file in which a client of a group keeps its own offsets, ``GROUP/offsets.json``.
             agreed: Receives the plan before anything is written; returns whether to go on.
             command: The command line of the call, for the journal.
             engine: ``local``, ``spark``, `rmqtool.EngineOptions`, or an engine of `rmqtool.open_engine`.
@@ -311,7 +312,7 @@ class Store(OpenedStore):
             store=self.files,
             rebuild=partial(_rebuild, self.files, chosen, LimitedProgress(shown)),  # planned, then made
             choices=config or {},
-            settings_from=None if settings_from is None else settings_from.files,
+            settings_from=settings_from.files if isinstance(settings_from, Store) else settings_from,
             engine=chosen,
             facts={"rmqtool": __version__, "command": command},
         )

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _LONGEST_BYTES = 1 << 13
 _EXAMPLES = """\
 # what a line of a log means
-rmqtool explain "lines a illegal magic code 0x0"
+rmqtool explain "found a illegal magic code 0x0"
 # and what this store has there
 rmqtool explain "CRC check failed. bodyCRC=1, currentCRC=2" $STORE
 # all lines of a log that say something of a store

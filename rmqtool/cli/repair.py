@@ -18,6 +18,8 @@ from rmqtool.report.output import Format
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.api.store import Store
+
 
 _EXAMPLES = """\
 # what would change, and what does each choice for damaged settings mean
@@ -50,7 +52,7 @@ rmqtool repair $STORE --undo
     "--settings-from",
     type=A_PATH,
     metavar="OTHER",
-    help="Merge the offsets, topics and groups of another store into this one's.",
+    help="Merge the offsets, topics and groups of another store, or of a client's offsets.json, into these.",
 )
 def repair_command(
     session: Session,
@@ -74,8 +76,9 @@ def repair_command(
     engine = session.engine
     store = session.open(store_path)
     session.note_settings(store)
-    other = None if settings_from is None else session.open(settings_from)
-    if other is not None:
+    other: Store | Path | None = settings_from
+    if settings_from is not None and not settings_from.is_file():
+        other = session.open(settings_from)
         session.note_broker(other)
     with session.output(store, whole=True) as stream:
 

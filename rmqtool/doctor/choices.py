@@ -78,7 +78,7 @@ class ConfigChoice:
 
     Attributes:
         name: ``file``, ``bak``, ``tmp``, ``whole``, ``prefix``, ``merged``, ``queues``, ``groups``,
-            ``oldest``, ``newest`` or ``empty``.
+            ``sent-back``, ``oldest``, ``newest`` or ``empty``.
         about: description.
         entries: number of its entries.
         missing: entries of other copies, or of queues, that this choice lacks.

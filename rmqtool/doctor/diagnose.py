@@ -23,11 +23,13 @@ from rmqtool.doctor.choices import (
     ConfigChoice,
     ConfigDiagnosis,
     OffsetPlace,
+    Offsets,
     QueueEnds,
     effects_of,
     offsets_of,
     proven_offsets,
 )
+from rmqtool.doctor.offset_evidence import sent_back_offsets
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
@@ -45,6 +47,10 @@ _TOPICS, _OFFSETS, _GROUPS = "topics.json", "consumerOffset.json", "subscription
 _FORGETFUL = (BrokerTakes.FILE, BrokerTakes.BACKUP, BrokerTakes.REFUSES, BrokerTakes.NOTHING)
 _ENTRY_DEPTH = 2  # of members that are entries; deeper ones are offsets by queue
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
+_SENT_BACK = (
+    "the place after the last message that each group sent back, so that it had read to there, and the start"
+    " of queues of which none came back; what it was still consuming then is not delivered again"
+)
 
 
 def diagnose(
@@ -111,14 +117,17 @@ def _diagnosis(
     there = tuple(copy for copy in copies if copy.state is not CopyState.MISSING)
     choices: tuple[ConfigChoice, ...] = ()
     obvious = True
+    shown: Offsets = {}
     lists_nothing = takes in {BrokerTakes.FILE, BrokerTakes.NOTHING} and not copies[0].entries
     if lists_nothing and _is_needed(store, kind, ends):
         takes = BrokerTakes.NOTHING
     if takes is not BrokerTakes.FILE and any(copy.state is CopyState.DENIED for copy in copies):
         takes, obvious = BrokerTakes.UNKNOWN, False
     elif takes is not BrokerTakes.FILE:
-        drafts = list(_drafts(kind, copies, ends)) or list(_last_resorts(store, kind, takes, ends))
-        choices = tuple(_judged(drafts, kind, copies, ends))
+        if kind.name == _OFFSETS and not any(copied.entries for copied in copies):
+            shown = sent_back_offsets(store, ends)
+        drafts = list(_drafts(kind, copies, ends, shown)) or list(_last_resorts(store, kind, takes, ends))
+        choices = tuple(_judged(drafts, kind, copies, ends, shown))
         obvious = (
             bool(choices)
             and any(copied.is_whole and copied.entries for copied in copies)
@@ -131,9 +140,9 @@ def _is_needed(store: Store, kind: ConfigKind, ends: QueueEnds) -> bool:
     """Return whether a file must list something: topics that have queues, offsets of known groups."""
     if kind.name == _TOPICS:
         return any(not topic.startswith(LMQ_PREFIX) for topic, _ in ends.topics())
-    if kind.name != _OFFSETS or store.config is None or not any(ends.topics()):
+    if kind.name != _OFFSETS or not any(ends.topics()):
         return False
-    names = [name for _, name, _ in _entries_in(store.config, _GROUPS)]
+    names = [] if store.config is None else [name for _, name, _ in _entries_in(store.config, _GROUPS)]
     return not all(map(is_own_group, [*names, *_groups_with_topics(ends)]))
 
 
@@ -152,8 +161,13 @@ def _draft(name: str, about: str, document: Document, copy_of: str | None = None
     return ConfigChoice(name, about, 0, (), 0, 0, 0, (), copy_of, document)
 
 
-def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -> Iterator[ConfigChoice]:
-    """Yield the choices, the best first: the newest entries, with the rest from older copies."""
+def _drafts(
+    kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds, shown: Offsets
+) -> Iterator[ConfigChoice]:
+    """Yield the choices, the best first: the newest entries, with the rest from older copies.
+
+    ``shown`` are offsets that messages sent back prove, where no copy has any.
+    """
     file, backup, made = copies
     readable = [copy for copy in (made, file, backup) if copy.entries or copy.is_whole]
     sound = {copy.file: copy for copy in readable if copy.is_sound}
@@ -176,7 +190,7 @@ def _drafts(kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds) -
     if kind.name == _TOPICS:
         yield from _from_directories(newest_first, kind, ends)
     if kind.name == DELAYS or kind.depth > _ENTRY_DEPTH:
-        yield from _from_bounds(_places(kind, copies, ends), kind, ends)
+        yield from _from_bounds(_places(kind, copies, ends) | shown.keys(), kind, ends, shown)
 
 
 def _beginning_of(copy: ConfigCopy, copies: tuple[ConfigCopy, ...]) -> ConfigChoice:
@@ -293,31 +307,42 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
     return places
 
 
-def _from_bounds(places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds) -> Iterator[ConfigChoice]:
+def _from_bounds(
+    places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds, shown: Offsets
+) -> Iterator[ConfigChoice]:
+    if shown:
+        yield _draft("sent-back", _SENT_BACK, _document_of(shown))
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
-        document: Document = {}
-        for place in sorted(places, key=lambda key: (key.table, key.entry, int(key.inner or 0))):
+        offsets: Offsets = {}
+        for place in places:
             reader = place.reader(kind)
             bounds = None if reader is None else ends.bounds(*reader[1:])
             if bounds is not None:
-                _put(document, place, bounds.min_offset if name == "oldest" else bounds.max_offset)
-        if document:
-            yield _draft(name, about, document)
+                offsets[place] = bounds.min_offset if name == "oldest" else bounds.max_offset
+        if offsets:
+            yield _draft(name, about, _document_of(offsets))
 
 
-def _put(document: Document, place: OffsetPlace, offset: int) -> None:
-    table = document.setdefault(place.table, {})
-    if place.inner is None:
-        table[place.entry] = offset
-    else:
-        table.setdefault(place.entry, {})[place.inner] = offset
+def _document_of(offsets: Offsets) -> Document:
+    document: Document = {}
+    for place in sorted(offsets, key=lambda key: (key.table, key.entry, int(key.inner or 0))):
+        table = document.setdefault(place.table, {})
+        if place.inner is None:
+            table[place.entry] = offsets[place]
+        else:
+            table.setdefault(place.entry, {})[place.inner] = offsets[place]
+    return document
 
 
 def _judged(
-    drafts: list[ConfigChoice], kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds
+    drafts: list[ConfigChoice],
+    kind: ConfigKind,
+    copies: tuple[ConfigCopy, ...],
+    ends: QueueEnds,
+    shown: Offsets,
 ) -> Iterator[ConfigChoice]:
     """Yield choices with their effects, in the same order."""
-    own = [offsets_of(copy.document, kind) for copy in copies] if kind.numbers else []
+    own = [*(offsets_of(copy.document, kind) for copy in copies), shown] if kind.numbers else []
     chosen = [offsets_of(draft.document, kind) if kind.numbers else {} for draft in drafts]
     places = {place for offsets in chosen for place in offsets} | _places(kind, copies, ends)
     proven = proven_offsets(own)

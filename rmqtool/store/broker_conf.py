@@ -336,12 +336,13 @@ class GivenSettings(dict[str, Setting]):
     """Settings of origin "given" by name.
 
     Where ``conf``, the broker's properties file, is given, a broker has its release's defaults for everything
-    else. ``is_controlled`` is None where controller mode is not named.
+    else. ``is_controlled`` and ``broker_name`` are None where they are not named.
     """
 
     conf: Path | None = None
     unknown_names: tuple[str, ...] = ()
     is_controlled: bool | None = None
+    broker_name: str | None = None
 
 
 def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> GivenSettings:
@@ -367,8 +368,10 @@ def given_settings(broker_conf: Path | None, properties: Iterable[str]) -> Given
     for name, text in single.items():
         if name in DEFINITIONS:
             given[name] = _read(name, text.strip(), OPTION_NOTE)
-    if (controlled := {**in_file, **single}.get(_CONTROLLED)) is not None:
+    every = {**in_file, **single}
+    if (controlled := every.get(_CONTROLLED)) is not None:
         given.is_controlled = controlled.strip().lower() == "true"
+    given.broker_name = every.get("brokerName")
     return given
 
 

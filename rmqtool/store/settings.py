@@ -109,6 +109,11 @@ class Settings:
         return self._given.is_controlled
 
     @property
+    def broker_name(self) -> str | None:
+        """The broker's name; None where that is not given."""
+        return self._given.broker_name
+
+    @property
     def has_conf(self) -> bool:
         """Whether the broker's own file is given: all that it does not name has the broker's default."""
         return self._given.conf is not None

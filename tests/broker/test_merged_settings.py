@@ -79,3 +79,40 @@ def test_a_broker_knows_what_was_merged(version: Version, is_lost: bool, tmp_pat
             assert known(site, OFFSETS, "offsetTable")["Whole@merged"] == offsets
             whole_broker.stop(process)
         assert offsets
+
+
+def test_a_lost_config_is_made_of_queues_and_of_messages_that_were_sent_back(tmp_path: Path) -> None:
+    """``config/`` as a whole is missing: a broker knows all topics, and a group skips nothing."""
+    with whole_broker.site(tmp_path) as site:
+        with whole_broker.broker(site) as process:
+            whole_broker.fates(site, "readers")
+            committed = known(site, OFFSETS, "offsetTable")
+            topics = known(site, TOPICS, "topicConfigTable")
+            whole_broker.stop(process)
+        shutil.rmtree(site.store / "config")
+        with rmqtool.open(site.store, broker_conf=site.conf) as store:
+            queues = {(str(queue.topic), queue.queue_id or 0) for queue in store.queues()}
+        plan = rmqtool.open(site.store, broker_conf=site.conf).repair(plan=True, only=["config"])
+        (lost,) = (one for one in plan.configs if one.file == "config/consumerOffset.json")
+        assert [choice.name for choice in lost.choices] == ["sent-back", "oldest", "newest"]
+        done = rmqtool.open(site.store, broker_conf=site.conf).repair(
+            only=["config"], config={"topics.json": "queues", "consumerOffset.json": "sent-back"}
+        )
+        assert (done.outcome, done.left) == ("done", ())
+        with whole_broker.broker(site) as process:
+            assert whole_broker.send(site, 0, 1)  # waits until it serves
+            table = known(site, OFFSETS, "offsetTable")
+            now = known(site, TOPICS, "topicConfigTable")
+            whole_broker.stop(process)
+    known_topics = {topic for topic, _ in queues}
+    assert known_topics <= now.keys()
+    for topic in known_topics & topics.keys():
+        assert now[topic]["readQueueNums"] >= max(number for name, number in queues if name == topic) + 1
+    sure = {(name, number): int(offset) for name in table for number, offset in table[name].items()}
+    assert {name for name, _ in sure} == {"Fates@readers", "%RETRY%readers@readers"}
+    for (name, number), offset in sure.items():
+        assert offset <= int(committed[name].get(number, 0)), (
+            "no message that the group has not read is skipped"
+        )
+    assert sum(offset for (name, _), offset in sure.items() if name == "Fates@readers") > 0
+    assert sure["%RETRY%readers@readers", "0"] > 0

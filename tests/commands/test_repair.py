@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -18,7 +19,7 @@ import rmqtool
 from rmqtool.commands.rebuild import run as rebuild_module
 from rmqtool.commands.repair import plan as repair_plan
 from rmqtool.commands.repair import run as repair_module
-from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
+from rmqtool.errors import EnvironmentFailureError, RefusedError, RmqtoolError, UsageError
 from rmqtool.formats.checkpoint import CHECKPOINTS
 from rmqtool.reput.pipeline import run_reput
 from rmqtool.store.broker_json import parse_broker_json
@@ -516,3 +517,38 @@ def test_topics_restored_from_queues_keep_batch_queues(tmp_path: Path) -> None:
     assert restored["Streams"]["attributes"] == {"queue.type": "BatchCQ"}
     assert "attributes" not in restored["Ordinary"]
     assert rmqtool.open(root).predict_recovery().starts
+
+
+def test_a_store_without_config(tmp_path: Path) -> None:
+    """It is made anew when asked for; undone, it is gone, unless a broker has put its own files there."""
+    root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+    topics = json.loads((root / "config" / "topics.json").read_text())["topicConfigTable"]
+    shutil.rmtree(root / "config")
+    before = picture(root)
+    assert rmqtool.open(root).repair(plan=True).outcome == "nothing-to-do"
+    done = rmqtool.open(root).repair(only=["config"], config={"topics.json": "queues"})
+    assert (done.outcome, [step.path for step in done.steps]) == ("done", ["config/topics.json"])
+    made = json.loads((root / "config" / "topics.json").read_text())["topicConfigTable"]
+    assert {name for name in topics if (root / "consumequeue" / name).exists()} == made.keys()
+    (root / "config" / "subscriptionGroup.json").write_text("{}")
+    with pytest.raises(RefusedError, match="as if a broker had run since"):
+        rmqtool.open(root).repair(undo=True)
+    (root / "config" / "subscriptionGroup.json").unlink()
+    assert rmqtool.open(root).repair(undo=True).outcome == "undone"
+    assert picture(root) == before
+
+
+@pytest.mark.parametrize("kind", ["file", "link"])
+def test_something_else_is_called_config(tmp_path: Path, kind: str) -> None:
+    root = shutil.copytree(fixture("plain-5.3.3"), tmp_path / "store")
+    shutil.rmtree(root / "config")
+    if kind == "file":
+        (root / "config").write_text("{}")
+    else:
+        (root / "config").symlink_to(tmp_path / "elsewhere")
+    before = picture(root)
+    with suppress(RmqtoolError):
+        report = rmqtool.open(root).repair(only=["config"], config={"topics.json": "queues"})
+        assert report.outcome == "nothing-to-do"
+    assert picture(root) == before
+    assert not (tmp_path / "elsewhere").exists()

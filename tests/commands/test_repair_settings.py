@@ -194,11 +194,6 @@ def test_a_lost_file_is_made_of_the_other_stores(stores: tuple[Path, Path], spoi
         shutil.rmtree(first / "config")
     state = picture(first)
     done = merge(stores)
-    if spoiled == "no directory":
-        assert {left.why for left in done.left} >= {"there is no config/: make that directory first"}
-        (first / "config").mkdir()
-        state = picture(first)
-        done = merge(stores)
     assert (done.outcome, done.left) == ("done", ())
     for name, table in (("consumerOffset.json", "offsetTable"), ("topics.json", "topicConfigTable")):
         assert content(first, name)[table] == before[name][table]
@@ -339,3 +334,104 @@ def test_the_plan_shows_each_setting_and_its_rule(stores: tuple[Path, Path], run
     assert (refused.status, "is the store itself" in refused.err) == (2, True)
     missing = run("repair", stores[0], "--settings-from", stores[0] / "nothing", "--plan")
     assert missing.status == 3
+
+
+_ENTRIES = (("broker-a", 1, "TopicTest", 4), ("broker-b", 0, "Orders", 2), ("broker-a", 0, "TopicTest", 5))
+CLIENTS = {
+    release: '{\n\t"offsetTable":{'
+    + ",".join(
+        f'{before}{{\n\t\t\t"brokerName":"{broker}",\n\t\t\t"queueId":{queue_id},\n\t\t\t"topic":"{topic}"'
+        f"\n\t\t}}:{offset}"
+        for broker, queue_id, topic, offset in _ENTRIES
+    )
+    + "\n\t}\n}"
+    for release, before in (("4.9.8", ""), ("5.5.1", "\n\t\t"))
+}
+"""As ``LocalFileOffsetStore`` wrote them."""
+
+
+def client_file(folder: Path, text: str, group: str = "readers") -> Path:
+    file = folder / "10.0.0.5@4711" / group / "offsets.json"
+    file.parent.mkdir(parents=True)
+    file.write_text(text, "utf-8", errors="surrogateescape")
+    return file
+
+
+@pytest.mark.parametrize("release", CLIENTS)
+def test_a_client_knows_what_it_had_read(stores: tuple[Path, Path], tmp_path: Path, release: str) -> None:
+    """A known offset is not lowered, and the other broker's queues are not this one's."""
+    root, before = stores[0], picture(stores[0])
+    file = client_file(tmp_path, CLIENTS[release])
+    with pytest.raises(
+        RefusedError, match="of brokers broker-a, broker-b: name the store's with -p brokerName"
+    ):
+        rmqtool.open(root).repair(settings_from=file, only=["config"])
+    for lost in ("consumerOffset.json", "consumerOffset.json.bak"):
+        (root / "config" / lost).unlink(missing_ok=True)
+    named = {"brokerName": "broker-a"}
+    done = rmqtool.open(root, properties=named).repair(settings_from=file, only=["config"])
+    assert (done.outcome, done.left) == ("done", ())
+    assert content(root, "consumerOffset.json")["offsetTable"] == {"TopicTest@readers": {"0": 5, "1": 4}}
+    assert {row.why for row in done.merged} == {"the greatest"}
+    assert rmqtool.open(root).repair(undo=True).outcome == "undone"
+    offsets(root, {"TopicTest@readers": {"0": 21, "1": 3}})
+    again = rmqtool.open(root, properties=named).repair(settings_from=file, only=["config"])
+    assert content(root, "consumerOffset.json")["offsetTable"] == {"TopicTest@readers": {"0": 21, "1": 4}}
+    assert [(row.queue_id, row.ours, row.theirs) for row in again.merged if row.taken] == [(1, 3, 4)]
+    assert before.keys() <= picture(root).keys() | {"config/consumerOffset.json.bak"}
+
+
+ENTRY = '{"brokerName":"a","queueId":0,"topic":"TopicTest"}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "\0" * 300,
+        "{}",
+        "{" * 100_000,
+        '{"offsetTable":{' + ENTRY + ":9",  # the number may have had more digits
+        '{"offsetTable":{' + ENTRY + ":-4}}",
+        '{"offsetTable":{' + ENTRY.replace('"queueId":0', '"queueId":true') + ":4}}",
+        '{"offsetTable":{' + ENTRY.replace('"queueId":0', '"queueId":4e999') + ":4}}",
+        '{"offsetTable":{' + ENTRY.replace('"queueId":0', f'"queueId":{"9" * 5000}') + ":4}}",
+        '{"offsetTable":{' + ENTRY.replace('"a"', "[]") + ":4}}",
+        "\udcff\udcfe",
+    ],
+    ids=str.__len__,
+)
+def test_a_clients_file_that_says_nothing_is_refused(
+    stores: tuple[Path, Path], tmp_path: Path, text: str
+) -> None:
+    file = client_file(tmp_path, text)
+    with pytest.raises(RefusedError, match="holds no offsets of a client, nor a store; nothing was changed"):
+        rmqtool.open(stores[0]).repair(settings_from=file, only=["config"])
+
+
+def test_of_a_clients_file_nothing_is_trusted(stores: tuple[Path, Path], tmp_path: Path) -> None:
+    """Offsets beyond the queue, of no queue, of names that are none; links; a group that is none."""
+    before = picture(stores[0])
+    entries = [
+        ENTRY + f":{(1 << 63) - 1}",
+        ENTRY.replace('"queueId":0', '"queueId":77') + ":1",
+        ENTRY.replace("TopicTest", "../../etc") + ":1",
+    ]
+    text = '{"offsetTable":{' + ",".join(entries) + "}}"
+    plan = rmqtool.open(stores[0]).repair(
+        settings_from=client_file(tmp_path, text), plan=True, only=["config"]
+    )
+    assert [(row.taken, row.why) for row in plan.merged] == [
+        (False, "beyond the end of its queue"),
+        (False, "no such queue here"),
+        (False, "no such queue here"),
+    ]
+    linked = tmp_path / "readers" / "offsets.json"
+    linked.parent.mkdir()
+    linked.symlink_to("../10.0.0.5@4711/readers/offsets.json")
+    with pytest.raises(RefusedError, match="or a link"):
+        rmqtool.open(stores[0]).repair(settings_from=linked, plan=True)
+    strange = client_file(tmp_path / "x", text, "a group\n")
+    with pytest.raises(RefusedError, match="not a name of a topic or group"):
+        rmqtool.open(stores[0]).repair(settings_from=strange, plan=True)
+    assert picture(stores[0]) == before

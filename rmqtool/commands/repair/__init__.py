@@ -148,7 +148,7 @@ class RepairRequest:
     """A request to repair a store root of this machine.
 
     ``choices`` are the user's for files in ``config/``, by name; ``settings_from`` is another store whose
-    settings are merged into them; ``facts`` are for the journal.
+    settings are merged into them, or a client's own file of offsets; ``facts`` are for the journal.
     """
 
     store: Store
@@ -157,7 +157,7 @@ class RepairRequest:
         RepairPart, f"Repair only this part: {', '.join(RepairPart)}; repeatable.", metavar="PART"
     )
     choices: Mapping[str, str] = field(default_factory=dict)
-    settings_from: Store | None = None
+    settings_from: Store | Path | None = None
     engine: EngineOptions | Engine = field(default_factory=lambda: EngineOptions("local"))
     facts: Mapping[str, str] = field(default_factory=dict)
 

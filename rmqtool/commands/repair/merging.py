@@ -1,5 +1,6 @@
 """Settings of another store, merged into those of the one that is repaired (``--settings-from``).
 
+A client's own ``offsets.json`` counts as a store that has consumer offsets of one group, and nothing else.
 Nothing in the other store is trusted: files are read without following links, and an entry that a broker
 might not load, or that is no plain data, is refused before anything is written.
 """
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.queues import unit_of
@@ -20,6 +22,7 @@ from rmqtool.doctor import (
     read_bytes,
 )
 from rmqtool.doctor.choices import DELAYS, OffsetPlace, QueueEnds, offsets_of
+from rmqtool.doctor.offset_evidence import client_offsets
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import counted
 from rmqtool.lookup.delivery import SoundIndex, copies_below
@@ -44,10 +47,11 @@ MERGED = (
 )
 """The files that are merged, topics first."""
 
-_LAST_RESORTS = {"oldest", "newest", "queues", "groups", "empty"}
+_LAST_RESORTS = {"sent-back", "oldest", "newest", "queues", "groups", "empty"}
 _LARGEST_LONG, _LARGEST_INT = (1 << 63) - 1, (1 << 31) - 1
 _MOST_QUEUES = 1 << 16
 _LONGEST_NAME = 255
+_SHOWN_NAMES = 5
 _COUNTS = {"readQueueNums", "writeQueueNums", "retryQueueNums"}
 _FLAGS = {
     "order",
@@ -125,24 +129,29 @@ class SettingsMerge:
     """
 
     store: Store
-    other: Store
+    other: Store | Path
 
     def __post_init__(self) -> None:
-        self._index = SoundIndex(self.store)
-        self._ends, self._there = QueueEnds(self.store), QueueEnds(self.other)
-        roots = [None if side.root is None else side.root.local_path() for side in (self.store, self.other)]
-        root = roots[1]
-        if root is None or self.other.kind is not PathKind.STORE:
-            raise UsageError(f"--settings-from {self.other.base}: give a store root of this machine")
-        if roots[0] is not None and real_path(roots[0]) == real_path(root):
-            raise UsageError(f"--settings-from {self.other.base}: is the store itself")
+        self._index, self._ends = SoundIndex(self.store), QueueEnds(self.store)
+        self._there = None if isinstance(self.other, Path) else QueueEnds(self.other)
+        mine = None if self.store.root is None else self.store.root.local_path()
+        if isinstance(self.other, Path):
+            root: Path | None = self.other.parent
+        else:
+            root = None if self.other.root is None else self.other.root.local_path()
+            if root is None or self.other.kind is not PathKind.STORE:
+                raise UsageError(f"--settings-from {self.other.base}: give a store root of this machine")
+            if mine is not None and real_path(mine) == real_path(root):
+                raise UsageError(f"--settings-from {self.other.base}: is the store itself")
         for side in (self.store, self.other):
+            config = None if isinstance(side, Path) else side.config
             for name in OTHER_KEEPERS:
-                if side.config is not None and (side.config / name).is_directory():
+                if config is not None and (config / name).is_directory():
                     raise RefusedError(
-                        f"{side.config / name}: a database keeps the settings of that store, and JSON files"
+                        f"{config / name}: a database keeps the settings of that store, and JSON files"
                         " beside it are old; nothing was changed"
                     )
+        assert root is not None
         try:
             self._disk = Disk(root)
         except OSError as failure:
@@ -169,18 +178,39 @@ class SettingsMerge:
         return MergedFile(text.encode("utf-8", "surrogateescape"), listed)
 
     def _label(self, kind: ConfigKind) -> str:
-        return f"{self._disk.root}/config/{kind.name}"
+        return str(self.other if isinstance(self.other, Path) else self._disk.root / "config" / kind.name)
+
+    def _read(self, path: str) -> bytes | None:
+        """Return a file of the other store; None if there is none."""
+        try:
+            return self._disk.read(path, LARGEST_CONFIG)
+        except FileNotFoundError:
+            return None
+        except OSError as failure:
+            raise _refused(f"{self._disk.root / path}", f"{failure.strerror}, or a link") from failure
+
+    def _of_client(self, file: Path) -> Document:
+        """Return what a client's file says of the store's broker."""
+        group = real_path(file).parent.name
+        _check_name(str(file), group)
+        text = (self._read(file.name) or b"").decode("utf-8", "replace")
+        documents = client_offsets(text, group)
+        name = self.store.settings.broker_name or next(iter(documents), "")
+        if name not in documents or (self.store.settings.broker_name is None and len(documents) > 1):
+            known = ", ".join(sorted(documents)[:_SHOWN_NAMES]) or "none"
+            why = f"it is a client's own file, of brokers {known}: name the store's with -p brokerName=NAME"
+            raise _refused(str(file), why if documents else "holds no offsets of a client, nor a store")
+        return documents[name]
 
     def _theirs(self, kind: ConfigKind) -> Document | None:
         """Return what a broker of the other store loads; None if it has no such file."""
+        if isinstance(self.other, Path):
+            return self._of_client(self.other) if kind.name == MERGED[2] else None
         problem = None
         for suffix in ("", ".bak"):
-            try:
-                data = self._disk.read(f"config/{kind.name}{suffix}", LARGEST_CONFIG)
-            except FileNotFoundError:
+            data = self._read(f"config/{kind.name}{suffix}")
+            if data is None:
                 continue
-            except OSError as failure:
-                raise _refused(f"{self._label(kind)}{suffix}", f"{failure.strerror}, or a link") from failure
             state, document = read_bytes(data, kind)
             if state is CopyState.SOUND:
                 return document
@@ -236,9 +266,9 @@ class SettingsMerge:
         """Return why a reader must not go on from one offset to another; None if it may."""
         _, topic, queue_id = reader
         first, offset = step
-        there = self._there.bounds(topic, queue_id) if theirs > offset else None
+        there = self._there.bounds(topic, queue_id) if self._there and theirs > offset else None
         if theirs > offset and (there is None or theirs > there.max_offset):
-            return "beyond the end of its queue, in the other store, too"
+            return f"beyond the end of its queue{', in the other store, too' if self._there else ''}"
         if first < offset and self._differs(topic, queue_id, offset - 1):
             return f"message {offset - 1} is another one in the other store"
         if kind.name == DELAYS and not self._is_delivered(queue_id, first, offset):
@@ -252,6 +282,8 @@ class SettingsMerge:
 
     def _differs(self, topic: str, queue_id: int, number: int) -> bool:
         """Whether both stores have a message at a queue offset, and not the same."""
+        if isinstance(self.other, Path):
+            return False
         raws = []
         for store in (self.store, self.other):
             try:

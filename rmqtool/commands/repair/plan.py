@@ -105,7 +105,10 @@ class _Planner:
                 raise UsageError(f"--settings-from is for the part {RepairPart.SETTINGS}")
             return
         made = self._made if RepairPart.QUEUES in self.plan.rebuilt else ()
-        diagnoses = diagnose(self._store, made=made)
+        asks = self._request.only or self._request.choices or self._request.settings_from is not None
+        is_missing = self._store.config is None and not self._store.unread
+        missing = self._root / "config" if asks and is_missing else None  # else no fault: a salvaged store
+        diagnoses = diagnose(self._store, made=made, config=missing)
         merged = self._merge({diagnosis.file: diagnosis for diagnosis in diagnoses})
         unused -= merged
         unsound = [
@@ -146,8 +149,6 @@ class _Planner:
             if self._is_reached_by_link(file):
                 why = f"{file} is a link, or is reached by one: put the file itself in its place"
                 self._leave(RepairPart.SETTINGS, file, why)
-            elif not (self._root / "config").is_directory():
-                self._leave(RepairPart.SETTINGS, file, "there is no config/: make that directory first")
             elif file in diagnoses and diagnoses[file].denied:
                 self._leave(RepairPart.SETTINGS, file, "a copy of it may not be read")
             else:

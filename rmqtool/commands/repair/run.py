@@ -110,8 +110,21 @@ def undo_repair(request: RepairRequest) -> RepairReport:
                 f"lack messages. Replaced files are kept in {journal.name}/"
             )
         _refuse(_doubts(disk, journal))
+        _check_config(disk, journal)
         undo(disk, journal)
     return RepairReport(str(request.store.base), RepairOutcome.UNDONE, journal=journal.name)
+
+
+def _check_config(disk: Disk, journal: Journal) -> None:
+    """Refuse to undo the making of ``config/`` where somebody else has put files into it since."""
+    made, node = journal.facts.get(_CONFIG), disk.node(_CONFIG)
+    if isinstance(made, list) and node is not None and node.is_directory:
+        others = [name for name in disk.names(_CONFIG) if f"{_CONFIG}/{name}" not in made]
+        if others:
+            raise RefusedError(
+                f"{_CONFIG}/{others[0]}: is none of the files that {journal.name} made there, as if a broker"
+                " had run since; nothing was changed. Move it away, and run repair --undo again"
+            )
 
 
 def _interrupted(request: RepairRequest, disk: Disk, journal: Journal) -> RepairReport:
@@ -218,6 +231,7 @@ def _locked(store: Store) -> Iterator[None]:
         yield
 
 
+_CONFIG = "config"
 _DERIVED_NAMES = frozenset(name for names in DERIVED.values() for name in names)
 _EXPIRED = "all its messages are expired; its files show the next queue offset"
 
@@ -236,9 +250,12 @@ def decide(
             if request.store.lock is None:
                 draft.write("lock", b"lock")
             kept = _kept(disk, draft, rebuilt)
-            _plan_moves(draft, plan, rebuilt, kept, makes_lock=request.store.lock is None)
+            made = [] if disk.node(_CONFIG) is not None else [*filter(_is_setting, plan.texts)]
+            is_lockless = request.store.lock is None
+            _plan_moves(draft, plan, rebuilt, kept, makes_lock=is_lockless, makes_config=bool(made))
             progress.stage("flush", None)
-            return draft.decide(_facts(request, before), partial(_prove, disk))
+            facts = _facts(request, before) | ({_CONFIG: made} if made else {})
+            return draft.decide(facts, partial(_prove, disk))
         except BaseException:
             draft.discard()
             raise
@@ -294,26 +311,35 @@ def _directories(disk: Disk, path: str) -> list[str]:
     return [one for one in below if (found := disk.node(one)) is not None and found.is_directory]
 
 
-def _plan_moves(draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *, makes_lock: bool) -> None:
+def _plan_moves(
+    draft: Draft, plan: Plan, rebuilt: set[str], kept: list[str], *, makes_lock: bool, makes_config: bool
+) -> None:
     """Turn steps into moves: the largest, queues, first, ``abort`` and checkpoint last."""
     if makes_lock:
         draft.put_in("lock", "so that no broker starts meanwhile")
     for path in kept:
         draft.keep(path, _EXPIRED)
     last = (RepairPart.CHECKPOINT, RepairPart.ABORT)
+    done = set()
     for step in sorted(plan.steps, key=lambda one: last.index(one.part) if one.part in last else -1):
         if step.path in QUEUE_DIRECTORIES and step.path not in rebuilt:
             continue  # no new one to install: all its messages are expired
+        path = _CONFIG if makes_config and _is_setting(step.path) else step.path  # all its files at once
         if step.action is not RepairAction.PUT_IN:
-            draft.take_out(step.path, step.why)
-        is_made = step.path in rebuilt if step.path in _DERIVED_NAMES else step.path in plan.texts
-        if step.action is not RepairAction.SET_ASIDE and is_made:
-            draft.put_in(step.path, step.why)
+            draft.take_out(path, step.why)
+        is_made = path in rebuilt if path in _DERIVED_NAMES else step.path in plan.texts
+        if step.action is not RepairAction.SET_ASIDE and is_made and path not in done:
+            draft.put_in(path, step.why)
+        done.add(path)
     known = {step.path for step in plan.steps}
     for name in sorted(rebuilt - known):
         draft.put_in(name, "rebuilt from the log")
     for path in kept:
         draft.put_back(path, _EXPIRED)
+
+
+def _is_setting(path: str) -> bool:
+    return path.startswith(f"{_CONFIG}/")
 
 
 def _facts(request: RepairRequest, before: VerifyReport) -> dict[str, Any]:
@@ -395,8 +421,8 @@ def _is_movable(place: str, directory: str) -> bool:
     first, *rest = place.split("/")
     if directory == KEPT:
         return first in QUEUE_DIRECTORIES and len(rest) in {1, 2}
-    if first == "config":
-        return len(rest) == 1 and rest[0] in CONFIG_KINDS
+    if first == _CONFIG:
+        return rest[0] in CONFIG_KINDS if len(rest) == 1 else not rest and directory == STAGED
     small = {"lock"} if directory == STAGED else {"abort"}
     return place in _DERIVED_NAMES | small | {"checkpoint"}
 
