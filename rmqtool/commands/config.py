@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from rmqtool.store.broker_conf import SettingValue
 
 _ROOT, _PORT = "storePathRootDir", 10911
+_SWITCHES = ("Enable", "Enabled")  # AuthConfig's and tieredstore.MessageStoreConfig's, too, are all boolean
+_OF_THE_START = {"rmqAddressServerDomain", "rmqAddressServerSubGroup"}  # BrokerStartup#properties2SystemEnv
 _ERROR, _WARNING, _NOTE = Severity.ERROR, Severity.WARNING, Severity.INFO
 
 
@@ -131,8 +133,14 @@ def _names(reading: _Reading) -> Iterator[ConfigRemark]:
             yield reading.remark(
                 "unknown", _WARNING, name, f"a broker of {release.name} does not read it; {span}"
             )
+        elif definition is None and name.startswith("rocketmq."):
+            message = f"a property of the JVM, which no broker reads from the file: -D{name}=VALUE"
+            yield reading.remark("unknown", _WARNING, name, message)
         elif definition is None and not is_known_property(name):
             yield reading.remark("unknown", _WARNING, name, f"no broker reads it{near_property(name)}")
+        elif definition is None and not release.batch_queues and name not in _OF_THE_START:
+            message = f"a broker of {release.name} does not read it; it is of 5.x"
+            yield reading.remark("unknown", _WARNING, name, message)
 
 
 def _values(reading: _Reading) -> Iterator[ConfigRemark]:
@@ -145,6 +153,10 @@ def _values(reading: _Reading) -> Iterator[ConfigRemark]:
         elif result.why:
             message = f"{_shown(result.value)} counts: {result.why}"
             yield reading.remark("changed", _WARNING, name, message)
+    for name, text in reading.texts.items():
+        is_switch = name not in all_definitions() and is_known_property(name) and name.endswith(_SWITCHES)
+        if is_switch and text.strip().lower() not in {"true", "false"}:
+            yield reading.remark("changed", _WARNING, name, "false counts: all but true is false")
 
 
 def _risks(reading: _Reading) -> Iterator[ConfigRemark]:

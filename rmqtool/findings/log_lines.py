@@ -112,7 +112,7 @@ def _expression(line: str) -> str:
         if name == "*":
             parts.append(_ANYTHING)
         elif piece["same"]:
-            parts.append(f"(?P={name})")
+            parts.append(f"(?P={name})(?!\\d)")
         elif name:
             kind = _ANYTHING if name == "key" else _WORD if name in _WORDS else _NUMBER
             parts.append(f"(?P<{name}>{kind})")

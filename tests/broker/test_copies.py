@@ -56,19 +56,24 @@ def test_a_slave_does_what_the_verdict_says(version: jvm.Version, tmp_path: Path
     """Pairs that brokers made: a copy, a lag, more of its own, two masters; each as it is, and cut."""
     store = fixture_store(f"plain-{version}")
     roots = {
-        name: store.copy_to(tmp_path / name) for name in ("same", "short", "long", "left", "right", "other")
+        name: store.copy_to(tmp_path / name)
+        for name in ("same", "short", "long", "left", "right", "other", "first", "late")
     }
     for name, messages in (("long", 9), ("left", 40), ("right", 20), ("other", 1), ("other", 20)):
         jvm.serve(version, [jvm.Found(roots[name], store.conf)], append=messages)
     for file in sorted((roots["short"] / "commitlog").iterdir())[-2:]:
         file.unlink()
+    for name, gone in (("first", slice(1, None)), ("late", slice(0, 2))):  # alibaba/RocketMQ#81
+        for file in sorted((roots[name] / "commitlog").iterdir())[gone]:
+            file.unlink()
     pairs = {
         ("long", "same"): ("one", "as-it-is"),
         ("same", "short"): ("one", "as-it-is"),
-        ("same", "long"): ("one", "cut"),
+        ("same", "long"): ("one", "cut"),  # 3161
         ("left", "right"): ("parted", "cut"),
         ("right", "left"): ("parted", "cut"),
         ("left", "other"): ("parted", "cut"),
+        ("late", "first"): ("apart", "copy"),
     }
     told: dict[tuple[str, str], CopiesVerdict] = {}
     tried: list[tuple[jvm.Found, Path]] = []

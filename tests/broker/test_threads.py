@@ -9,6 +9,8 @@ import pytest
 import rmqtool
 from rmqtool.outcomes import best
 from tests.broker import jvm
+from tests.broker.starts import Case
+from tests.broker.starts import judged as judged_starts
 from tests.broker.stores import fixture_store
 from tests.broker.threads import THREADS
 from tests.broker.ways_out import judged
@@ -72,6 +74,32 @@ def test_settings_that_a_crash_left_unreadable(
     (row,) = jvm.run(version, "Configs", listed)
     assert row["loads"]
     assert row["table"]["TopicTest@readers"] == {"0": 20, "1": 3, "2": 0, "3": 1}
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("version", jvm.VERSIONS)
+def test_a_file_of_settings_from_an_older_release(
+    version: Version, tmp_path: Path, run: Callable[..., Run]
+) -> None:
+    """1251, 1560, 7191: after an upgrade no queue has the expected size: the file has an old name."""
+    store = fixture_store(f"plain-{version}")
+    text = store.conf.read_text("utf-8")
+    conf, cured = tmp_path / "old.conf", tmp_path / "cured.conf"
+    conf.write_text(text.replace("mappedFileSizeConsumeQueue", "mapedFileSizeConsumeQueue"), "utf-8")
+    told = run("config", conf, "--release", version, "--store", store.root, "--format", "json").document
+    by_name = {row["name"]: row for row in told["rows"] if row["kind"] in {"unknown", "store"}}
+    assert by_name["mapedFileSizeConsumeQueue"]["message"].endswith(
+        "did you mean mappedFileSizeConsumeQueue?"
+    )
+    made = by_name["mappedFileSizeConsumeQueue"]
+    assert (made["severity"], made["effective"]) == ("error", 6_000_000)
+    cured.write_text(text, "utf-8")
+    cases = [Case(path.stem, store.copy_to(tmp_path / path.stem), path) for path in (conf, cured)]
+    line = f"{cases[0].root}/consumequeue/T/0/{0:020d}\t200 length not matched message store config value"
+    explained = run("explain", line, cases[0].root, "-c", conf, "--format", "json").document["lines"]
+    assert [(row["name"], row["here"]) for row in explained] == [("file-size", "bad")]
+    outcomes = list(judged_starts(version, cases))
+    assert [(prediction.loads, wrong) for _, prediction, wrong in outcomes] == [(False, []), (True, [])]
 
 
 @pytest.mark.parametrize("thread", THREADS, ids=lambda thread: thread.state.label)

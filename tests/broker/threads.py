@@ -91,6 +91,19 @@ def index_gone(root: Path) -> None:
     (root / "index").mkdir()
 
 
+def older_queues(root: Path) -> None:
+    """The log's first file has expired, and the queues are a copy from before all that is left."""
+    log = LogCopy(root)
+    log.segments[min(log.segments)].unlink()
+    later = sorted(log.segments)[1]
+    for path in (root / "consumequeue").rglob("*"):
+        if path.is_file():
+            data = path.read_bytes()
+            units = [data[at : at + _UNIT] for at in range(0, len(data), _UNIT)]
+            kept = [unit for unit in units if int.from_bytes(unit[:8], "big") < later]
+            path.write_bytes(b"".join(kept).ljust(len(data), b"\0"))
+
+
 def short_log_file(root: Path) -> None:
     """A copy of the store was broken off within the last file of the log."""
     log = LogCopy(root)
@@ -139,7 +152,6 @@ THREADS = [
                 "lost",
                 "start",
                 symptom="a file in the middle of `commitlog/` is missing",
-                remedy="salvage",
                 lost=23,
             ),
             _thread(
@@ -154,7 +166,7 @@ THREADS = [
                 lost=1,
             ),
             _thread(
-                "6570 1397 2593 alibaba/RocketMQ#354",
+                "6570 1127 1397 2593 alibaba/RocketMQ#354",
                 shifted_units,
                 store,
                 "CQ-MISPLACED",
@@ -185,13 +197,23 @@ THREADS = [
                 abort=True,
             ),
             _thread(
-                "alibaba/RocketMQ#164",
+                "298 alibaba/RocketMQ#164",
                 head_deleted,
                 store,
                 "CQ-MIN-WRONG OF-BEHIND",
                 "",
                 "start",
                 symptom='"Offset not matched. Request offset" after files were deleted',
+            ),
+            _thread(
+                "1613 2784",
+                older_queues,
+                store,
+                "CQ-MISSING-MSG OF-AHEAD",
+                "unserved",
+                "repair",
+                symptom="queues or index were deleted, or belong to an older copy",
+                remedy="rebuild",
             ),
             _thread(
                 "8007 3868",

@@ -86,6 +86,24 @@ CASES: list[tuple[str, str, tuple[str, str], str]] = [
         "/nowhere/a is not there",
     ),
     ("brokerName=\\u00zz", "5.5.1", ("refused", ""), "no broker starts with it"),
+    (
+        "rocketmq.broker.diskSpaceCleanForciblyRatio=0.9",
+        "5.5.1",
+        ("unknown", "rocketmq.broker.diskSpaceCleanForciblyRatio"),
+        "-Drocketmq.broker.diskSpaceCleanForciblyRatio=VALUE",
+    ),
+    (
+        "authenticationEnabled=yes",
+        "5.5.1",
+        ("changed", "authenticationEnabled"),
+        "false counts: all but true is false",
+    ),
+    (
+        "tieredStoreFilePath=/t",
+        "4.9.8",
+        ("unknown", "tieredStoreFilePath"),
+        "a broker of 4.9.8 does not read it; it is of 5.x",
+    ),
 ]
 
 
@@ -104,6 +122,7 @@ THREADS = {
     ),
     "3097": ("storePathConsumerQueue=/data/cq\n", {"storePathConsumerQueue"}),
     "10708": ("fileReservedTime = 168 \nbrokerRole = SYNC_MASTER \n", {"fileReservedTime"}),
+    "1251 1560 7191": ("mapedFileSizeConsumeQueue=200\n", {"mapedFileSizeConsumeQueue"}),
     "1231": ("storePathCommitLog=/rocketmq\n", {"storePathRootDir"}),
 }
 """Files that people asked about in RocketMQ's tracker, and the settings that were the cause."""
