@@ -24,6 +24,7 @@ from rmqtool.account.survey import (
 )
 from rmqtool.derived.queues import LiveUnits, Queue, all_units, queue_units, queues_of
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.genuine.beyond import UnitsBeyond, able_to_prove, covered
 from rmqtool.kernels.continuity import RUN_ROW
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.engine import Engine
-    from rmqtool.findings import Finding, FindingLog
+    from rmqtool.findings import FindingLog
     from rmqtool.genuine.reading import Reading
     from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue
@@ -515,7 +516,13 @@ class StoreAccount:
         return log_losses(self.of_queues, self.surveyed)
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
-        """Yield that the log was longer once, and that it has records which no broker reaches."""
+        """Yield that the log was longer once, has files of another, or records which no broker reaches."""
+        for label in self.surveyed.foreign:
+            yield Finding(
+                code=codes.CL_FOREIGN,
+                file=label,
+                message=f"no unit leads to a record of {label}, though units lead to other places in it",
+            )
         if losses.states is not None and len(self.surveyed.unreached):
             yield unreached_finding(self.surveyed)
         if losses.beyond and len(self.log):  # else ST-NO-COMMITLOG says so

@@ -81,6 +81,7 @@ class SurveyedLog:
         unplaced: ``(p, 2)`` ascending, start and stop of the records that are not in the queue they name.
         readable: ``(r, 2)`` ascending, places of the other records that are not as stored, and how many
             messages each has; none of a log that nothing points to damage of.
+        foreign: labels of files that are those of another log.
     """
 
     gaps: OffsetGaps
@@ -101,6 +102,7 @@ class SurveyedLog:
     undecided: Int64s
     unplaced: Int64s
     readable: Int64s
+    foreign: tuple[str, ...]
 
     @property
     def start(self) -> int:
@@ -343,6 +345,7 @@ class Surveyor:
             undecided=_NOTHING if read is None else read.undecided,
             unplaced=_NO_RANGES if read is None else read.unplaced,
             readable=_NO_RANGES if read is None else read.readable,
+            foreign=() if read is None else read.foreign,
         )
 
     def _add(self, start: int, stop: int) -> None:
@@ -433,6 +436,7 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
         undecided=reading.undecided,
         unplaced=reading.unplaced,
         readable=reading.readable,
+        foreign=reading.foreign,
     )
 
 

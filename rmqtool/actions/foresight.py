@@ -44,7 +44,6 @@ if TYPE_CHECKING:
     from rmqtool.recovery.loaded import LoadedStore, Queue
     from rmqtool.recovery.unit_queue import QueueKey
     from rmqtool.releases import Release
-    from rmqtool.salvage import SalvagePlan
     from rmqtool.store import Store
 
 
@@ -121,6 +120,18 @@ def _left_out(findings: Findings) -> tuple[frozenset[str], int | None]:
     return frozenset(deleted), min((place for place in stale if place is not None), default=None)
 
 
+def _stopped(outcome: Outcome) -> Outcome:
+    """Return what is known of an outcome whose broker does not start."""
+    return Outcome(
+        action=outcome.action,
+        setting=outcome.setting,
+        starts=False,
+        forgets=outcome.forgets,
+        lost=outcome.lost,
+        command=outcome.command,
+    )
+
+
 def _has_expired(queue: Queue, log_start: int) -> bool:
     """Whether a queue led to no record of the log; the place of a batch queue's last one is its start."""
     return queue.last_found < log_start + (not queue.batch)
@@ -172,7 +183,7 @@ class _Actions:
         salvaged = self._salvage(start)
         yield self._repair(start, salvaged)
         yield self._rebuild()
-        yield salvaged
+        yield salvaged if salvaged.starts or salvaged.refused else _stopped(salvaged)
 
     def _settings(self) -> Iterator[tuple[str, str]]:
         """Yield the settings of a start that can help."""
@@ -190,6 +201,11 @@ class _Actions:
             return self._refused(Action.REPAIR, refused)
         repaired = self._changed(Action.REPAIR, change)
         is_damaged = is_log_damaged(self._store, self._findings)
+        if (
+            "config/topics.json" in change.aside and not salvaged.refused
+        ):  # once repaired, a salvage copies it
+            forgets = tuple(file for file in salvaged.forgets if file not in change.aside)
+            salvaged = replace(salvaged, starts=True, forgets=forgets)
         is_proof = spares_proof(start, repaired, salvaged, is_log_damaged=is_damaged)
         if repaired.harm <= start.harm and is_proof and (change.queues or change.index):
             change = change.without_derived()
@@ -212,7 +228,7 @@ class _Actions:
         return self._changed(Action.REBUILD, _REBUILT)
 
     def _salvage(self, start: Outcome) -> Outcome:
-        """Return what salvage's own plan says of the queues that it makes.
+        """Return what salvage's own plan says of the queues that it makes, whether a broker starts or not.
 
         An index of slots that nobody knows is no better than that of ``start``.
         """
@@ -222,19 +238,17 @@ class _Actions:
             plan = self._store.once(plan_of)
         except EnvironmentFailureError as failure:
             return self._refused(Action.SALVAGE, str(failure))
+        batches = self._store.settings.batch_topics.union(plan.unlisted)
+        if batches and not self._release.batch_queues:
+            return self._refused(Action.SALVAGE, f"a {self._release.name} broker cannot read batch queues")
         queues = [queue for queue in plan.queues if not queue.topic.startswith(LMQ_PREFIX)]
         prediction, mended = self._start.prediction, mended_files(self._store)
-        salvaged = Outcome(
+        return Outcome(
             action=Action.SALVAGE,
-            starts=self._loads_copies(plan),
+            starts=self._loads_copies(batches),
             forgets=tuple(forgotten.file for forgotten in prediction.forgets if forgotten.file not in mended),
             lost=sum(queue.not_given_back for queue in queues) + len(plan.indexed),
             command=shlex.join(self._commands.of(Action.SALVAGE)),
-        )
-        if not salvaged.starts:
-            return salvaged
-        return replace(
-            salvaged,
             served=sum(queue.served for queue in queues),
             wrong=sum(queue.shifted for queue in queues),
             unserved=sum(queue.unserved for queue in queues),
@@ -243,12 +257,11 @@ class _Actions:
             placeholders=sum(part.messages for part in plan.parts),
         )
 
-    def _loads_copies(self, plan: SalvagePlan) -> bool:
+    def _loads_copies(self, batches: frozenset[str]) -> bool:
         """Whether a broker loads what a salvage copies as it is: timer wheel, and types of topics."""
         if any(refusal.file == TIMER_WHEEL for refusal in self._start.prediction.refusals):
             return False
-        batches = self._records.policy.batch_topics.union(plan.unlisted)
-        return not (self._release.batch_queues and batches - batch_topics_of(self._store.base))
+        return not batches - batch_topics_of(self._store.base)
 
     def _refused(self, action: Action, why: str) -> Outcome:
         return Outcome(action=action, starts=False, lost=self._lost(0), refused=why)
@@ -274,14 +287,10 @@ class _Actions:
         command = shlex.join(self._commands.of(action, setting))
         end = 0 if prediction.cut is None else prediction.cut.physical_offset
         if not prediction.starts:
-            return Outcome(
-                action=action,
-                setting=setting,
-                starts=False,
-                lost=self._lost(0),
-                forgets=forgets,
-                command=command,
+            stopped = Outcome(
+                action=action, setting=setting, forgets=forgets, lost=self._lost(0), command=command
             )
+            return _stopped(stopped)
         unindexed = 0
         if self._is_indexed:
             items = indexed(self._store, loaded, self._geometry, self._reached)

@@ -92,6 +92,8 @@ def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True)
 def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structure]) -> str | None:
     """Return why rebuilt parts cannot take the place of the present ones; None if they can."""
     assert store.root is not None
+    if not len(store.commitlog):
+        return "there is no log to make them from: restore it from a replica or a backup"
     if codes.CL_LOST.code in findings.counts:
         return _PROOF
     for finding in findings:

@@ -133,6 +133,8 @@ def _diagnosis(
             and any(copied.is_whole and copied.entries for copied in copies)
             and not choices[0].missing
         )
+        if kind.name == _TOPICS:  # a broker deletes the queues of topics without an entry
+            choices = tuple(sorted(choices, key=lambda choice: bool(choice.missing)))
     return ConfigDiagnosis(f"config/{kind.name}", there, takes, kind.loses, choices, obvious)
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.genuine.evidence import ChainedCopy, ChainGap, QueueEvidence, runs_of
+from rmqtool.genuine.foreign import foreign_files
 from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, LogCopy, Mark, in_queue_order
 from rmqtool.kernels.rows import frame_sizes, frame_starts, frame_stops
 
@@ -445,6 +446,9 @@ class JudgedRecords(ChainedCopy):
         from_zero: likewise.
         include_stale: trust records that look stale.
         keep_damaged: keep damaged records, too, unless their queue has no place for them.
+
+    Attributes:
+        foreign: files of another log, by the numbers of their segments.
     """
 
     def __init__(
@@ -457,13 +461,22 @@ class JudgedRecords(ChainedCopy):
         keep_damaged: bool = False,
     ) -> None:
         super().__init__(copy, evidence, from_zero=from_zero)
+        self.foreign = foreign_files(copy, evidence, self.confirmed, from_zero=from_zero)
         if not include_stale:
+            self.cause[self.is_foreign] = Cause.STALE
             _StaleJudge(self).judge()
         self.link()
         self._judge_heads(keep_damaged=keep_damaged)
         if _FieldJudge(self).leave_out_doubles():
             self.link()
         _FieldJudge(self).judge()
+
+    @property
+    def is_foreign(self) -> Bools:
+        """Return which records lie in files of another log, ``(n,)``."""
+        starts = np.array([segment.start for segment in self.copy.log], np.int64)
+        inside = np.isin(np.searchsorted(starts, self.places, "right") - 1, self.foreign)
+        return np.asarray(inside)
 
     def _judge_heads(self, *, keep_damaged: bool) -> None:
         """Link the damaged records whose heads other evidence confirms; return them if wanted."""

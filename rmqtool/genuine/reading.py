@@ -12,7 +12,7 @@ import numpy as np
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.formats.message import RECORD_STARTS, TOPIC_LENGTHS
-from rmqtool.genuine.disputes import uncover
+from rmqtool.genuine.disputes import uncover, where
 from rmqtool.genuine.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.genuine.plausibility import JudgedRecords
 from rmqtool.genuine.records import Cause, Grounds, LogCopy, read_copy
@@ -126,6 +126,7 @@ class Reading(NamedTuple):
         readable: ``(r, 2)`` places of the other records that are not as stored, and the messages of each.
         copy: its records.
         evidence: what the queues list.
+        foreign: labels of its files that are those of another log: their records are false.
     """
 
     log: FileQueue
@@ -135,6 +136,7 @@ class Reading(NamedTuple):
     readable: Int64s
     copy: LogCopy
     evidence: QueueEvidence
+    foreign: tuple[str, ...] = ()
 
 
 def reads_all(copy: LogCopy) -> bool:
@@ -165,6 +167,11 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     mark_contradicted(copy, evidence, store)
     undecided = [aside.start for aside in copy.aside if aside.chosen_by is Grounds.NOTHING]
     judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
+    foreign = tuple(copy.log.segments[number].label for number in judged.foreign)
+    if foreign:  # its records are none of this log
+        false = np.union1d(copy.false, judged.places[judged.is_foreign])
+        copy = replace(where(copy, ~judged.is_foreign), false=false)
+        judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~copy.units["light"]]] = True
     unplaced = np.stack([judged.places, frame_stops(copy.records)], axis=1)[out]
@@ -172,4 +179,6 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     own = ~copy.units["light"]
     messages[judged.record_of[own]] = copy.units["count"][own]
     readable = np.stack([judged.places, messages], axis=1)[copy.damaged & ~out]
-    return Reading(log, copy.false, np.array(undecided, np.int64), unplaced, readable, copy, evidence)
+    return Reading(
+        log, copy.false, np.array(undecided, np.int64), unplaced, readable, copy, evidence, foreign
+    )

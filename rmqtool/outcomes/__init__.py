@@ -83,14 +83,21 @@ class Outcome:
 
     @property
     def harm(self) -> tuple[int, ...]:
-        """Return what is wrong with it, the gravest first; all zeros of a start that is as it should be."""
-        wrong = None if self.wrong is None else self.wrong - self.expired
-        counts = (self.lost, wrong, self.unserved, self.reused, self.unindexed)
+        """Return what is wrong with it, the gravest first; all zeros of a start that is as it should be.
+
+        One message that salvage leaves out weighs no more than one that a start delivers in a wrong place.
+        """
+        wrong, unserved = (self.wrong or 0) - self.expired, self.unserved or 0
         return (
             self.refused is not None,
             not self.starts,
             len(self.forgets),
-            *(count or 0 for count in counts),
+            self.lost + wrong + unserved,
+            self.lost,
+            wrong,
+            unserved,
+            self.reused or 0,
+            self.unindexed or 0,
         )
 
     @property

@@ -81,6 +81,7 @@ class _Log(NamedTuple):
     end: int
     shadowed: Sequence[Shadowed]
     knows_v2: bool = True
+    foreign: Sequence[str] = ()
 
     @classmethod
     def of(cls, segments: Sequence[Segment], end: int, records: LogRecords) -> _Log:
@@ -89,7 +90,7 @@ class _Log(NamedTuple):
         starts = np.array([stretch.start for stretch in kept], np.int64)
         stops = np.minimum(np.array([stretch.stop for stretch in kept], np.int64), end)
         knows_v2 = records.policy.release.records.knows_v2
-        return cls(kept, starts, stops, end, shadowed(records.log, segments), knows_v2)
+        return cls(kept, starts, stops, end, shadowed(records.log, segments), knows_v2, records.foreign)
 
     def reads_as(self, place: int, size: int, key: QueueKey, queue_offset: int) -> bool:
         """Whether a client reads a message of a queue offset from bytes that are no intact record.
@@ -98,7 +99,8 @@ class _Log(NamedTuple):
         (``MessageDecoder#decode``).
         """
         segment = next((file for file in self.segments if file.start <= place < file.stop), None)
-        data = b"" if segment is None else segment.read_at(place - segment.start, size, [])
+        is_own = segment is not None and segment.label not in self.foreign
+        data = b"" if segment is None or not is_own else segment.read_at(place - segment.start, size, [])
         head = decode_head(data) if len(data) == size else None
         width = TOPIC_LENGTHS.get(head.magic if self.knows_v2 else MAGIC_V1) if head is not None else None
         if head is None or width is None or head.body_length < 0:

@@ -104,6 +104,7 @@ class LogRecords:
         chains: of its records, if a broker reads and dispatches each just so.
         rebuilt: queues and index that a rebuild makes of the log, once they were made.
         walks: of recovery, done so far for the end alone.
+        foreign: labels of files that are those of another log; none of their records is here.
     """
 
     log: FileQueue
@@ -120,6 +121,7 @@ class LogRecords:
     chains: LogChains | None = None
     rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
     walks: dict[Hashable, RecoveryWalk] = field(default_factory=dict)
+    foreign: tuple[str, ...] = ()
 
     def walked(self, walk: RecoveryWalk) -> RecoveryWalk:
         """Return a walk of recovery that is over: the same one as before, if there was the same."""

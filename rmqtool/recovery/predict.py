@@ -164,10 +164,13 @@ def records_of(store: Store, release: Release) -> LogRecords:
     surveyed, reading = account.surveyed, account.reading
     if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
         copy = reading.copy
-        return LogRecords.of(store.own_log, policy.with_batch_topics(copy.batch_topics), copy)
+        records = LogRecords.of(store.own_log, policy.with_batch_topics(copy.batch_topics), copy)
+        return replace(records, foreign=surveyed.foreign)
     records = LogRecords.read(store.own_log, policy, surveyed.false)
     proven = policy.with_batch_topics(records.unknown_batch_topics)
-    return records if proven == policy else LogRecords.read(store.own_log, proven, surveyed.false)
+    if proven != policy:
+        records = LogRecords.read(store.own_log, proven, surveyed.false)
+    return replace(records, foreign=surveyed.foreign)
 
 
 def start_changed(

@@ -90,6 +90,8 @@ def first_step(verdict: Verdict) -> str | None:
         steps.append("give the broker's maxHashSlotNum and maxIndexNum (-c broker.conf): no file shows them")
     if codes.CL_MISNAMED.code in verdict.report.findings.counts:
         steps.append("put back the file of the log that lies under another name (CL-MISNAMED)")
+    if codes.CL_FOREIGN.code in verdict.report.findings.counts:
+        steps.append("put the right file in the place of that of another log (CL-FOREIGN)")
     if lost:
         losses = _known_losses(verdict)
         readable = 0 if losses is None or losses.states is None else losses.states.readable
@@ -240,6 +242,8 @@ def _next_words(verdict: Verdict) -> list[str] | None:
         denied = next(finding for finding in report.findings if finding.code is codes.IO_DENIED)
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
     chosen = best(report.outcomes)
+    if codes.CL_MISNAMED.code in report.findings.counts:
+        return commands.of(Action.START)  # a copy, on which to put it back
     if chosen is not None:
         return commands.of(chosen.action, chosen.setting) if is_needed(report.outcomes) else None
     action = _action_without_outcomes(verdict)

@@ -54,7 +54,8 @@ class Signs(NamedTuple):
 
     ``since`` is the newest release of which something was found that older ones do not make, and that thing;
     ``rocksdb`` is the version and the options file that names it.
-    Without ``has_config``, files were left out.
+    Without ``has_config``, files were left out. Nobody starts a broker without batch queues on a store that
+    has some.
     """
 
     since: tuple[str, str] | None = None
@@ -63,6 +64,7 @@ class Signs(NamedTuple):
     has_newer_offsets: bool = False
     has_checkpoint: bool = False
     has_config: bool = False
+    has_batch_queues: bool = False
 
     @property
     def touched_by_5_4(self) -> bool:
@@ -87,7 +89,7 @@ def _writers(signs: Signs) -> _Writers | None:
     if signs.since is not None and signs.touched_by_5_4:
         oldest, reason = signs.since
         writers = _last_started(*signs.rocksdb) if signs.rocksdb else _between(oldest, NEWEST.name, reason)
-        return writers if signs.has_newer_offsets else _or_older(writers)
+        return writers if signs.has_newer_offsets else _or_older(writers, signs)
     if signs.since is not None:
         newest, more = (_LAST_WITHOUT_ROCKSDB, "") if signs.has_config else (NEWEST.name, _INCOMPLETE)
         return _between(signs.since[0], newest, f"{signs.since[1]}{more}")
@@ -112,12 +114,16 @@ def _last_started(rocksdb: str, path: str) -> _Writers:
     return _Writers(NEWEST.name, (NEWEST.name,), f"newer than {NEWEST.name}, perhaps", reason)
 
 
-def _or_older(writers: _Writers) -> _Writers:
+def _or_older(writers: _Writers, signs: Signs) -> _Writers:
     """Add the older brokers that may have been started after it and wrote no offsets.
 
     They leave alone all that only newer ones make, and dispatch no tag items.
     """
-    older = tuple(name for name, release in RELEASES.items() if not release.rocksdb)
+    older = tuple(
+        name
+        for name, release in RELEASES.items()
+        if not release.rocksdb and release.batch_queues >= signs.has_batch_queues
+    )
     names = writers.said or " or ".join(writers.candidates)
     said = f"{names}, or {_LAST_WITHOUT_ROCKSDB} or older after it"
     return writers._replace(candidates=(*older, *writers.candidates), said=said)

@@ -365,6 +365,7 @@ class SettingsInference:
             has_newer_offsets=newer_offsets is True,
             has_checkpoint=any(checkpoint),
             has_config=(root / CONFIG_DIRECTORY).is_open(),
+            has_batch_queues=bool(self.batch_topics()),
         )
         return signs if signs.touched_by_5_4 else signs._replace(since=self._tag_items() or signs.since)
 

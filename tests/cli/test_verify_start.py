@@ -114,8 +114,7 @@ def test_a_log_file_by_its_number_is_loaded_by_the_order_of_texts(
     assert done.status == 5
     assert ("prediction skipped" in done.out) is not is_predicted
     assert "First: put back the file of the log that lies under another name (CL-MISNAMED)" in done.out
-    if not is_predicted:
-        assert f"Next: rmqtool salvage {plain} --out {plain}.salvaged" in done.out
+    assert f"Next: cp -a --sparse=always {plain} {plain}.copy" in done.out
 
 
 def test_settings_that_change_a_recovery_leave_it_unknown(run: Callable[..., Run], plain: Path) -> None:

@@ -155,6 +155,11 @@ def _copy_to(root: Path, places: Places, path: Path, label: str) -> None:
     shutil.copyfile(path, target)
 
 
+def _of_store(root: Path, places: Places, path: Path, name: str) -> None:
+    """Put the file of another fixture in its place."""
+    shutil.copyfile(places.root.parent / name / path.relative_to(root), path)
+
+
 def _swap_file(root: Path, places: Places, path: Path, label: str) -> None:
     other, spare = root / places.label(label), root / "spare"
     path.rename(spare)
@@ -204,6 +209,7 @@ _ON_FILES: dict[str, Callable[[Path, Places, Path, Any], None]] = {
     "delete": _delete,
     "rename": _rename,
     "copy_to": _copy_to,
+    "of_store": _of_store,
     "swap_file": _swap_file,
     "create": _create,
     "directory": _directory,

@@ -173,8 +173,8 @@ def test_topics_that_only_have_queues(root: Path) -> None:
     text = path.read_text("utf-8")
     path.write_text(text[:400], "utf-8")
     (found,) = (one for one in diagnose(open_store(root)) if one.file == "config/topics.json")
-    assert [one.name for one in found.choices] == ["prefix", "queues"]
-    prefix, queues = found.choices
+    assert [one.name for one in found.choices] == ["queues", "prefix"]
+    queues, prefix = found.choices
     assert not found.obvious
     assert set(prefix.missing) == set(queues.document["topicConfigTable"]) - {"Orders"}
     for topic in prefix.missing:

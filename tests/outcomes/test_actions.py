@@ -165,6 +165,42 @@ def test_a_topic_that_was_deleted_is_not_brought_back(tmp_path: Path) -> None:
     assert verdict_words(Verdict(report))["next"] is None
 
 
+def test_what_is_left_of_a_log_that_is_gone_is_not_repaired(tmp_path: Path) -> None:
+    """A queue file of another name stops the start; queues of no log would drop what proves the losses."""
+
+    def damage(root: Path) -> None:
+        shutil.rmtree(root / "commitlog")
+        queue = root / "consumequeue" / "TopicTest" / "0"
+        (queue / "00000000000000000200").rename(queue / "00000000000000000200.gz")
+
+    report = verified(copied("plain-5.3.3", tmp_path, damage))
+    assert report.log_losses is not None
+    assert report.log_losses.messages > 100
+    repair = outcome_of(report.outcomes, Action.REPAIR)
+    assert repair is not None
+    assert repair.refused == "there is no log to make them from: restore it from a replica or a backup"
+    assert "repair" not in (verdict_words(Verdict(report))["next"] or "")
+
+
+def test_a_message_that_salvage_leaves_out_weighs_no_more_than_one_in_a_wrong_place() -> None:
+    rebuild = Outcome(action=Action.REBUILD, lost=11, wrong=47)
+    salvage = Outcome(action=Action.SALVAGE, lost=12, wrong=0)
+    start = Outcome(action=Action.START, lost=0, unserved=12)
+    assert rebuild.harm > salvage.harm > start.harm
+
+
+def test_salvage_is_nothing_for_a_release_that_cannot_read_batch_queues(tmp_path: Path) -> None:
+    def damage(root: Path) -> None:
+        file = sorted((root / "commitlog").iterdir())[1]
+        file.write_bytes(file.read_bytes()[:300] + bytes(700) + file.read_bytes()[1000:])
+
+    root = copied("batchcq-5.5.1", tmp_path, damage)
+    with rmqtool.open(root, broker_version="4.9.8") as store:
+        salvage = outcome_of(store.verify(jobs=1).outcomes, Action.SALVAGE)
+    assert salvage is not None
+    assert salvage.refused == "a 4.9.8 broker cannot read batch queues"
+
+
 def of_release(**wrong: int) -> tuple[Outcome, ...]:
     return tuple(Outcome(action=Action(name), wrong=count) for name, count in wrong.items())
 
