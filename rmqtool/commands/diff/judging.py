@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.commands.diff.verdict import (
@@ -53,22 +52,13 @@ def judge_copies(
     else:
         histories = Histories.EQUAL if reaches.ends[0] == reaches.ends[1] else Histories.ONE
     shares = tuple(
-        _share(side, stores[side], reaches, ends[side], parting, since, damaged_at) for side in (0, 1)
+        _share(side, stores[side], reaches, ends[side], parting, since, damaged_at, is_apart=is_apart)
+        for side in (0, 1)
     )
-    if is_apart:
-        shares = tuple(
-            replace(
-                share,
-                records=share.records + share.older_records,
-                bytes=share.bytes + share.older_bytes,
-                older_records=0,
-                older_bytes=0,
-            )
-            for share in shares
-        )
     shorter = 0 if reaches.ends[0] <= reaches.ends[1] else 1
-    common = ends[shorter].last if parting.log_offset is None else None
-    if parting.common is not None and parting.log_offset is not None:
+    is_parted = parting.log_offset is not None
+    common = None if is_parted else ends[shorter].last
+    if parting.common is not None and is_parted:
         common = record_at(stores[0].commitlog, parting.common)
     ahead = "ba"[shorter] if histories in {Histories.ONE, Histories.APART} else None
     promote = ahead
@@ -90,8 +80,8 @@ def judge_copies(
     return CopiesVerdict(
         histories,
         parting.log_offset,
-        parting.log_offset is not None and parting.common is None and low > 0,
-        parting.joint if parting.log_offset is not None else None,
+        is_parted and parting.common is None and low > 0,
+        parting.joint if is_parted else None,
         place,
         (shares[0], shares[1]),
         ahead,
@@ -110,24 +100,33 @@ def _share(
     parting: Parting,
     since: int,
     damaged_at: dict[str, int],
+    *,
+    is_apart: bool,
 ) -> LogShare:
+    """Return what a side has alone; of logs without a byte in both, nothing of it is older."""
     start, stop, other = reaches.starts[side], reaches.ends[side], 1 - side
     until = min(stop, reaches.ends[other]) if parting.joint is None else parting.joint
     own = max(0, until - since) + max(0, stop - max(reaches.ends[other], start))
     older = max(0, min(stop, reaches.starts[other]) - start)
+    records, older_records = parting.beyond[side], parting.older[side]
+    records += parting.own[side] if parting.log_offset is not None else 0
+    log, last = store.commitlog, end.last
+    first = (LogMessage.of(record_at(log, since)), EntryMark.at(log, since)) if own else (None, None)
+    if is_apart:
+        records, own, older_records, older = records + older_records, own + older, 0, 0
     return LogShare(
         "ab"[side],
         start,
         stop,
-        parting.own[side] + parting.beyond[side] if parting.log_offset is not None else parting.beyond[side],
+        records,
         own,
-        parting.older[side],
+        older_records,
         older,
-        LogMessage.of(record_at(store.commitlog, since)) if own else None,
-        None if end.last is None else end.last.head.store_timestamp_ms,
+        first[0],
+        None if last is None else last.head.store_timestamp_ms,
         damaged_at.get("ab"[side]),
-        EntryMark.at(store.commitlog, since) if own else None,
-        EntryMark.at(store.commitlog, None if end.last is None else end.last.physical_offset),
+        first[1],
+        EntryMark.at(log, None if last is None else last.physical_offset),
     )
 
 
@@ -204,12 +203,8 @@ def _clocks(common: LogMessage | None, shares: tuple[LogShare, ...], parting: Pa
             yield f"the messages of {name} alone begin {seconds:,} s before the last common one was stored"
     if parting.log_offset is None or parting.joint is not None:
         return
-    spans = [
-        (share.first.store_timestamp_ms, share.last_timestamp_ms)
-        for share in shares
-        if share.first is not None and share.last_timestamp_ms is not None
-    ]
-    if len(spans) == len(shares):
-        begin, end = max(span[0] for span in spans), min(span[1] for span in spans)
-        if begin <= end:
-            yield f"both took messages from {time_text(begin)} to {time_text(end)}: two masters at one time"
+    firsts = [share.first.store_timestamp_ms for share in shares if share.first is not None]
+    lasts = [share.last_timestamp_ms for share in shares if share.last_timestamp_ms is not None]
+    if len(firsts) == len(lasts) == len(shares) and max(firsts) <= min(lasts):
+        begin, end = time_text(max(firsts)), time_text(min(lasts))
+        yield f"both took messages from {begin} to {end}: two masters at one time"

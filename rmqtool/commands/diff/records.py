@@ -61,9 +61,8 @@ class Starts:
     @property
     def records(self) -> Int64s:
         """Return where records begin, ``(n,)``."""
-        if not len(self.marks):
-            return self.log_offsets
-        return np.setdiff1d(self.log_offsets, self.marks, assume_unique=True)
+        offsets, marks = self.log_offsets, self.marks
+        return np.setdiff1d(offsets, marks, assume_unique=True) if len(marks) else offsets
 
     def is_gap(self, log_offset: int, before: bool) -> bool:
         """Return whether a place lies in damage; ``before`` is whether the stretch begins in some."""
@@ -81,11 +80,12 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
         for files, is_start in zip((a, b), begins, strict=True)
     )
     left, right = _texts(ours, theirs)
+    reason = "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
     known = ours.record or theirs.record
     return Difference(
         "commitlog",
         Change.CHANGED,
-        f"the records at {log_offset} differ: {_reason(ours, theirs) or ', '.join(left)}",
+        f"the records at {log_offset} differ: {reason or ', '.join(left)}",
         topic=None if known is None else known.topic,
         queue_id=None if known is None else known.head.queue_id,
         queue_offset=None if known is None else known.head.queue_offset,
@@ -95,10 +95,6 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
         damaged=_DAMAGED[ours.damage is not None, theirs.damage is not None],
         code=next((side.code.code for side in (ours, theirs) if side.code), None),
     )
-
-
-def _reason(ours: _LogSide, theirs: _LogSide) -> str:
-    return "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
 
 
 def _look(files: FileQueue, log_offset: int) -> _LogSide:
@@ -135,18 +131,14 @@ def _in_entry(record: Record, segment: Segment, position: int) -> _LogSide:
 
 
 def _texts(ours: _LogSide, theirs: _LogSide) -> tuple[dict[str, Value], dict[str, Value]]:
-    if ours.record is None or theirs.record is None:
-        return _what(ours.record), _what(theirs.record)
-    left, right = _fields(ours.record), _fields(theirs.record)
+    mine, yours = ours.record, theirs.record
+    if mine is None or yours is None:
+        sizes = ("none" if record is None else f"{record.head.total_size} bytes" for record in (mine, yours))
+        return {"record": next(sizes)}, {"record": next(sizes)}
+    left, right = _fields(mine), _fields(yours)
     if ours.entry is not None and theirs.entry is not None:
         left, right = ours.entry | left, theirs.entry | right
-    return _unequal(left, right, ours.record, theirs.record), _unequal(
-        right, left, theirs.record, ours.record
-    )
-
-
-def _what(record: Record | None) -> dict[str, Value]:
-    return {"record": "none" if record is None else f"{record.head.total_size} bytes"}
+    return _unequal(left, right, mine, yours), _unequal(right, left, yours, mine)
 
 
 def _fields(record: Record) -> dict[str, Value]:
@@ -164,9 +156,8 @@ def _unequal(
         }
     if mine.body != yours.body:
         pairs = enumerate(zip(mine.body, yours.body, strict=False))
-        at = next(
-            (number for number, (one, other) in pairs if one != other), min(len(mine.body), len(yours.body))
-        )
+        shorter = min(len(mine.body), len(yours.body))
+        at = next((number for number, (own, other) in pairs if own != other), shorter)
         unequal[f"body from {at}"] = mine.body[at : at + _SHOWN_BYTES].hex()
     return unequal
 

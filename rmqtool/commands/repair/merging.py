@@ -52,26 +52,20 @@ _LARGEST_LONG, _LARGEST_INT = (1 << 63) - 1, (1 << 31) - 1
 _MOST_QUEUES = 1 << 16
 _LONGEST_NAME = 255
 _SHOWN_NAMES = 5
-_COUNTS = {"readQueueNums", "writeQueueNums", "retryQueueNums"}
-_FLAGS = {
-    "order",
-    "consumeEnable",
-    "consumeFromMinEnable",
-    "consumeBroadcastEnable",
-    "consumeMessageOrderly",
-    "notifyConsumerIdsChangedEnable",
+_FLAGS = (
+    "order consumeEnable consumeFromMinEnable consumeBroadcastEnable consumeMessageOrderly"
+    " notifyConsumerIdsChangedEnable"
+)
+_NUMBERS = (
+    "readQueueNums writeQueueNums retryQueueNums perm topicSysFlag retryMaxTimes brokerId"
+    " whichBrokerWhenConsumeSlowly groupSysFlag consumeTimeoutMinute"
+)
+_MEMBERS: dict[str, type] = {
+    **dict.fromkeys(_FLAGS.split(), bool),
+    **dict.fromkeys(_NUMBERS.split(), int),
+    **dict.fromkeys(("topicName", "groupName", "topicFilterType"), str),
+    **{"groupRetryPolicy": dict, "subscriptionDataSet": list, "attributes": dict},
 }
-_NUMBERS = {
-    "perm",
-    "topicSysFlag",
-    "retryMaxTimes",
-    "brokerId",
-    "whichBrokerWhenConsumeSlowly",
-    "groupSysFlag",
-    "consumeTimeoutMinute",
-}
-_TEXTS = {"topicName", "groupName", "topicFilterType"}
-_OTHERS: dict[str, type] = {"groupRetryPolicy": dict, "subscriptionDataSet": list}
 _NAMED = {"topics.json": "topicName", "subscriptionGroup.json": "groupName"}
 
 
@@ -229,18 +223,21 @@ class SettingsMerge:
             if offset > _LARGEST_LONG:
                 raise _refused(self._label(kind), f"{place.entry}: {offset} is no offset")
             result, why = self._offset(kind, place, ours, offset)
-            if result is None:
-                yield _setting(kind, place, ours, offset, taken=False, why=why)
-            elif ours is None or result > ours:
+            is_taken = result is not None and (ours is None or result > ours)
+            if result is not None and not is_taken:
+                continue
+            queue_id = None if place.inner is None else int(place.inner)
+            after = result if is_taken else ours
+            yield MergedSetting(
+                f"config/{kind.name}", place.entry, queue_id, ours, offset, after, taken=is_taken, why=why
+            )
+            if is_taken:
                 for name in filter(None, place.entry.rpartition("@")[::2]):
                     _check_name(self._label(kind), name)
-                yield _setting(kind, place, ours, offset, result, taken=True, why=why)
                 table = _table(document, place.table)
-                if place.inner is None:
-                    table[place.entry] = result
-                else:
-                    inner = table.get(place.entry)
-                    table[place.entry] = {**(inner if isinstance(inner, dict) else {}), place.inner: result}
+                inner = table.get(place.entry)
+                own_numbers = inner if isinstance(inner, dict) else {}
+                table[place.entry] = result if place.inner is None else {**own_numbers, place.inner: result}
 
     def _offset(
         self, kind: ConfigKind, place: OffsetPlace, ours: int | None, theirs: int
@@ -320,8 +317,8 @@ def _union(kind: ConfigKind, document: Document, theirs: Document) -> Iterator[M
         _check_name(label, name)
         _check_entry(label, name, value, _NAMED[kind.name])
         own[name] = value
-        place = OffsetPlace(table, name, None)
-        yield _setting(kind, place, None, None, taken=True, why="only the other store has it")
+        why = "only the other store has it"
+        yield MergedSetting(f"config/{kind.name}", name, None, None, None, None, taken=True, why=why)
 
 
 def _table(document: Document, name: str) -> Document:
@@ -329,21 +326,6 @@ def _table(document: Document, name: str) -> Document:
     if not isinstance(table, dict):
         table = document[name] = {}
     return table
-
-
-def _setting(
-    kind: ConfigKind,
-    place: OffsetPlace,
-    ours: int | None,
-    theirs: int | None,
-    result: int | None = None,
-    *,
-    taken: bool,
-    why: str,
-) -> MergedSetting:
-    queue_id = None if place.inner is None else int(place.inner)
-    after = result if taken else ours
-    return MergedSetting(f"config/{kind.name}", place.entry, queue_id, ours, theirs, after, taken, why)
 
 
 def _refused(label: str, why: str) -> RefusedError:
@@ -367,18 +349,12 @@ def _check_entry(label: str, name: str, value: object, named: str) -> None:
 
 
 def _fits(member: str, content: object) -> bool:
-    if content is None:
-        return member not in _FLAGS | _NUMBERS | _COUNTS
-    if member in _FLAGS:
-        return isinstance(content, bool)
-    if member in _TEXTS:
-        return isinstance(content, str)
-    if member in _NUMBERS | _COUNTS:
-        most = _MOST_QUEUES if member in _COUNTS else _LARGEST_INT
-        return isinstance(content, int) and not isinstance(content, bool) and -1 <= content <= most
-    if member == "attributes":
-        return isinstance(content, dict) and all(isinstance(text, str) for text in content.values())
-    return isinstance(content, _OTHERS.get(member, object))
+    kind = _MEMBERS.get(member, object)
+    if content is None or kind is int:
+        most = _MOST_QUEUES if member.endswith("QueueNums") else _LARGEST_INT
+        return kind not in {bool, int} if content is None else type(content) is int and -1 <= content <= most
+    is_text = not isinstance(content, dict) or all(isinstance(text, str) for text in content.values())
+    return isinstance(content, kind) and (is_text or member != "attributes")
 
 
 def _check_plain(label: str, value: object) -> None:
