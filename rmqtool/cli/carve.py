@@ -37,7 +37,9 @@ rmqtool carve $STORE/commitlog/* --out carved -p mappedFileSizeCommitLog=8192
     " address changed.",
 )
 @jobs_option
-def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, dry_run: bool) -> ExitStatus:
+def carve_command(
+    session: Session, images: tuple[Path, ...], out: Path | None, dry_run: bool, one_log: bool
+) -> ExitStatus:
     """Recover messages from disk images and raw bytes.
 
     An IMAGE is any bytes with records at any position: a disk image, a block device, a blob, a memory dump, a
@@ -57,7 +59,7 @@ def carve_command(session: Session, images: tuple[Path, ...], out: Path | None, 
         report = carve_images(
             images,
             out,
-            one_log=session.options["one_log"],
+            one_log=one_log,
             broker_conf=session.common.broker_conf,
             properties=session.common.properties,
             jobs=session.common.jobs,

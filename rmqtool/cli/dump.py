@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rmqtool import rows
-from rmqtool.cli.options import A_RESULT_FILE, A_STORE, StorePath, body_option, request_options, type_option
+from rmqtool.cli.options import (
+    A_RESULT_FILE,
+    A_STORE,
+    StorePath,
+    body_option,
+    conditions,
+    request_options,
+    type_option,
+)
 from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.dump import DumpRequest
 from rmqtool.commands.dump.hex import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog
-from rmqtool.options import declared_options
+from rmqtool.options import declared_options, names_of
 from rmqtool.report.output import BodyFiles, Format
 from rmqtool.report.sinks import RowSink, open_sink
 from rmqtool.rows.bodies import BodyMode
@@ -25,10 +34,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from rmqtool.api.store import Store
 
 _SCHEMA = "rmqtool.dump/2"
 _INNER = "inner-message"
+_FILTERS = {option.name for option in declared_options(MessageFilter)} | {"from_offset", "to_offset"}
 _FIRST = "--type --topic --queue --key --begin --end --from-offset --limit --hex --body --format"
 _EXAMPLES = """\
 # the messages of one topic with their bodies
@@ -65,6 +74,7 @@ def dump_command(
     session: Session,
     paths: tuple[StorePath, ...],
     type_name: str | None,
+    body: BodyMode | None,
     body_dir: Path | None,
     limit: int | None,
     layout: bool,
@@ -77,17 +87,23 @@ def dump_command(
     shown entry by entry, as strict JSON. Exit status 1 if nothing matches a filter. --format replay writes
     users' messages only, unpacked, to be sent again: see rmqtool help replay.
     """
-    options = session.options
+    request = session.request(
+        DumpRequest, kinds=frozenset(() if type_name is None else [PathKind(type_name)])
+    )
     if session.format is Format.REPLAY:
-        options["row_types"] = ("message", _INNER)
+        request = replace(request, row_types=frozenset({"message", _INNER}))
+    from rmqtool.commands.dump.run import dump
+
     stores = [] if layout else [session.open(path, type_name, takes_config=True) for path in paths]
     if not stores and not layout:
         raise UsageError("give a PATH to dump, or --layout")
-    options["unpack_batches"] |= _INNER in options["row_types"]
-    body = session.body
     is_json = session.format in {Format.NDJSON, Format.JSON}
     takes_lines = is_json and limit is None and body_dir is None
-    lines = body or BodyMode.NONE if takes_lines else None
+    request = replace(
+        request,
+        unpack_batches=request.unpack_batches or _INNER in request.row_types,
+        lines=body or BodyMode.NONE if takes_lines else None,
+    )
     for store in stores:
         session.note_state(store)
     session.stream_data()
@@ -99,51 +115,30 @@ def dump_command(
             body=body,
             zone=session.zone,
             color=session.color,
-            fields=options["hex"],
-            asked_for=options["row_types"],
+            fields=request.hex,
+            asked_for=request.row_types,
             warn=session.console.warn,
         )
         every: Iterable[rows.Row] = (
             layout_rows(None if type_name is None else PathKind(type_name))
             if layout
-            else chain.from_iterable(
-                one.dump(
-                    types=type_name or (), lines=lines, progress=session.console, **session.given(DumpRequest)
-                )
-                for one in stores
-            )
+            else chain.from_iterable(dump(store.files, request, session.console) for store in stores)
         )
         if body_dir is not None:
             every = _with_bodies(
                 every, BodyFiles(body_dir, [root for one in stores for root in one.files.evidence_roots])
             )
         findings, count = _write(every, sink, limit)
-        is_missed = not count and not layout and bool(_filters(options))
+        wanted = conditions(_FILTERS)
+        is_missed = not count and not layout and bool(wanted)
         is_unread = any(store.files.has_only_unread_log for store in stores)
         status = status_of(findings, session.fail_on, negative=is_missed, unread=is_unread)
         sink.finish(status)
     if is_missed:
-        _tell_missed(session, stores, options)
+        session.console.error(f"nothing for {wanted} in {', '.join(store.location for store in stores)}")
+        for store in stores:
+            session.hint_topics(store, names_of(request.messages.topic or ()))
     return status
-
-
-def _filters(options: dict[str, Any]) -> dict[str, Any]:
-    """Return the filters that were given, by their names."""
-    names = [option.name for option in declared_options(MessageFilter)]
-    given = {name: options[name] for name in (*names, "from_offset", "to_offset")}
-    return {name: value for name, value in given.items() if value not in (None, ()) and value is not False}
-
-
-def _tell_missed(session: Session, stores: list[Store], options: dict[str, Any]) -> None:
-    """Say that nothing is like that, and which topic may be meant."""
-    wanted = " ".join(
-        f"--{name.replace('_', '-')}{'' if one is True else f' {one}'}"
-        for name, value in _filters(options).items()
-        for one in (value if isinstance(value, tuple) else (value,))
-    )
-    session.console.error(f"nothing for {wanted} in {', '.join(store.location for store in stores)}")
-    for store in stores:
-        session.hint_topics(store, options["topic"])
 
 
 def _with_bodies(every: Iterable[rows.Row], files: BodyFiles) -> Iterable[rows.Row]:

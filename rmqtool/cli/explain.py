@@ -10,15 +10,13 @@ from typing import TYPE_CHECKING
 
 import click
 
-from rmqtool.check import VerifyRequest
 from rmqtool.cli.options import A_STORE, StorePath, completed_by
 from rmqtool.cli.session import Session, command
-from rmqtool.cli.verify import explain, verified
+from rmqtool.cli.verify import INFERRED, explain, verified
 from rmqtool.commands.explain import ExplainedLine, explained_lines, look_up, named
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings.log_lines import quoted
-from rmqtool.options import declared_options
 from rmqtool.store import PathKind
 
 if TYPE_CHECKING:
@@ -67,9 +65,7 @@ def explain_command(session: Session, line: str, store_path: StorePath | None) -
     store = session.open(store_path, reads_queues=True)
     if store.kind != PathKind.STORE:
         raise UsageError(f"{store_path}: is not a store root, with which lines are compared")
-    defaults = {option.name: option.default for option in declared_options(VerifyRequest)}
-    session.options = defaults | session.options | {"predict": "inferred", "lost": None}
-    verdict, _ = verified(session, None, store, EngineOptions("local"), session.console)
+    verdict, _ = verified(session, None, INFERRED, store, EngineOptions("local"), session.console)
     for explained in lines:
         look_up(explained, store.files, verdict.report.findings)
     session.console.close()

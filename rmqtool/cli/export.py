@@ -56,7 +56,7 @@ rmqtool export $STORE --out sheets --format csv
     help="Write the folder of each of several stores by itself, and skip the folders that exist.",
 )
 def export_command(
-    session: Session, paths: tuple[StorePath, ...], out: StorePath, resume: bool
+    session: Session, paths: tuple[StorePath, ...], out: StorePath, resume: bool, columns: str | None
 ) -> ExitStatus:
     """Write messages as files of Parquet, Arrow, ndjson or csv.
 
@@ -67,7 +67,10 @@ def export_command(
     """
     session.makes(out, REPORT_NAME, several=resume)
     engine = session.engine
-    words = _words(session)
+    words = session.given(ExportRequest) | {
+        "format": session.common.format_name,
+        "columns": None if columns is None else columns.split(","),
+    }
     if resume:
         return _resumed(session, paths, words, out)
     stores, left_out = _stores(session, paths)
@@ -78,13 +81,6 @@ def export_command(
         session.console.close()
         export_text(report, session.text(stream))
     return report.exit_status(session.fail_on)
-
-
-def _words(session: Session) -> dict[str, Any]:
-    """Return the options as `rmqtool.export` takes them."""
-    names = session.options["columns"]
-    columns = None if names is None else names.split(",")
-    return session.given(ExportRequest) | {"format": session.common.format_name, "columns": columns}
 
 
 def _resumed(

@@ -339,6 +339,7 @@ def _click_option(option: Option) -> Callable[[Any], Any]:
 body_option = click.option(
     "--body",
     type=click.Choice([mode.value for mode in BodyMode]),
+    callback=lambda _context, _parameter, mode: None if mode is None else BodyMode(mode),
     help="Message bodies; default: a preview in text, else none.",
 )
 
@@ -426,10 +427,19 @@ def command_line(*more: str, **changed: object) -> str:
 def other_command(name: str, *paths: object, more: Sequence[str] = ()) -> str:
     """Return the line of another command on the same store, with the settings that were given."""
     context = click.get_current_context()
-    unwanted: dict[str, object] = {
-        param.name or "": None for param in context.command.params if param.name not in OPENING
-    }
-    return shlex.join(["rmqtool", name, *map(str, paths), *_words(context, unwanted), *more])
+    words = _words(context, _left_out(context, OPENING))
+    return shlex.join(["rmqtool", name, *map(str, paths), *words, *more])
+
+
+def conditions(names: Container[str]) -> str:
+    """Return the options of the running command that were given, of those with these names."""
+    context = click.get_current_context()
+    return shlex.join(_words(context, _left_out(context, names)))
+
+
+def _left_out(context: click.Context, names: Container[str]) -> dict[str, object]:
+    """Return all options of the command but some, without a value."""
+    return {param.name or "": None for param in context.command.params if param.name not in names}
 
 
 def _words(context: click.Context, changed: dict[str, object]) -> Iterator[str]:

@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rmqtool import rows
-from rmqtool.cli.options import A_STORE, StorePath, body_option, command_line, is_fleet, request_options
+from rmqtool.cli.options import (
+    A_STORE,
+    StorePath,
+    body_option,
+    command_line,
+    conditions,
+    is_fleet,
+    request_options,
+)
 from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.query import KeyQuestion, QueryRequest
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UnansweredError, UsageError
 from rmqtool.findings import FindingLog, counted, some
-from rmqtool.options import DECOMPRESS_HELP, UNPACK_HELP
+from rmqtool.options import DECOMPRESS_HELP, UNPACK_HELP, declared_options
 from rmqtool.projection import json_value
 from rmqtool.report.output import Format, write_records
 from rmqtool.report.sinks import TRUNCATED, RowSink, open_sink
@@ -24,14 +33,17 @@ from rmqtool.rows.messages import MessageFilter
 from rmqtool.store.layouts import Deed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Set
+    from collections.abc import Callable, Iterable, Iterator, Set
 
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
     from rmqtool.report.console import Console
+    from rmqtool.rows.bodies import BodyMode
 
 
 _SCHEMA = "rmqtool.query/2"
+_ANSWERS = {"max", "scan", "collisions", "consumed_by"}
+_CONDITIONS = {option.name for option in declared_options(QueryRequest)} - _ANSWERS | {"keys_file"}
 _FIRST = "--topic --key --msg-id --begin --end --max --explain --body --format"
 _EXAMPLES = """\
 # the messages of a key
@@ -71,7 +83,13 @@ seq 0 9 | sed s/^/order-/ | rmqtool query $STORE -t TopicTest --keys-file -
 @click.option("--decompress", is_flag=True, help=DECOMPRESS_HELP)
 @click.option("--unpack-batches", is_flag=True, help=UNPACK_HELP)
 def query_command(
-    session: Session, store_paths: tuple[StorePath, ...], explain: bool, keys_file: str | None
+    session: Session,
+    store_paths: tuple[StorePath, ...],
+    explain: bool,
+    keys_file: str | None,
+    body: BodyMode | None,
+    decompress: bool,
+    unpack_batches: bool,
 ) -> ExitStatus:
     """Find messages by key, tag, ID, offset or time.
 
@@ -88,14 +106,20 @@ def query_command(
     Every message is read and compared before it is shown. Of several stores, a line says what each has of a
     message, and where.
     """  # noqa: D301 - click's mark of lines that stay as they are
-    options = session.options
+    request = session.request(QueryRequest)
     if is_fleet(store_paths):
-        return _query_copies(session, store_paths, explain=explain, keys_file=keys_file)
+        alone: dict[str, object] = {
+            "explain": explain,
+            "consumed-by": request.consumed_by,
+            "unpack-batches": unpack_batches,
+        }
+        return _query_copies(session, store_paths, keys_file, alone)
     store = session.open(store_paths[0])
-    keys = None if keys_file is None else read_keys(keys_file, options["topic"])
+    keys = None if keys_file is None else read_keys(keys_file, request.topic)
     given = session.given(QueryRequest)
-    if given["max"] is None and given["queue_offset"] is None:
-        given["max"] = store.files.settings.max_msgs_num_batch
+    is_limited = bool(conditions({"max"}))
+    if not is_limited and request.queue_offset is None:
+        given |= {"max": store.files.settings.max_msgs_num_batch}
     answer = store.query(keys=keys, explain=explain, progress=session.console, **given)
     session.note_state(store)
     with session.output(store) as stream:
@@ -103,13 +127,14 @@ def query_command(
             session.format,
             stream,
             schema=_SCHEMA,
-            body=session.body,
+            body=body,
             zone=session.zone,
             keyed=keys is not None,
-            judged=options["consumed_by"] is not None,
+            judged=request.consumed_by is not None,
             warn=session.console.warn,
         )
-        answered, unanswered = _write(answer, sink, options, session.console)
+        shown = partial(_with_bodies, session.console, decompress=decompress, unpack_batches=unpack_batches)
+        answered, unanswered = _write(answer, sink, shown)
         if unanswered is None:
             negative = not answered or answer.missing_group is not None
             unread = not answered and not store.files.can(Deed.READ_LOG)
@@ -117,7 +142,7 @@ def query_command(
         else:
             status = ExitStatus.FAILED
         if answered or explain:
-            is_chosen = session.format is Format.NDJSON and options["max"] is not None
+            is_chosen = session.format is Format.NDJSON and is_limited
             sink.finish(status, _facts(answer, explain=explain, is_cut=answer.is_truncated and not is_chosen))
     _tell(session.console, answer, explain=explain)
     if answered and answer.missing_group is not None:
@@ -127,40 +152,37 @@ def query_command(
         _tell_missing(session.console, [question for question in keys if question not in answered], lost_keys)
     if not answered or unanswered is not None:
         lost = f": lost from the log at {some(map(str, answer.lost))}" if answer.lost else ""
-        session.console.error(unanswered or f"no message {_question(options)} in {store.location}{lost}")
+        session.console.error(
+            unanswered or f"no message for {conditions(_CONDITIONS)} in {store.location}{lost}"
+        )
         for sentence in () if explain else answer.hints:
             session.console.note(f"hint: {sentence}")
         has_structure = unanswered is None
-        options["scan"] = answer.scans
-        for line in _next(store, options, explain=explain, has_structure=has_structure, lost=bool(lost)):
+        request = replace(request, scan=answer.scans)
+        for line in _next(store, request, explain=explain, has_structure=has_structure, lost=bool(lost)):
             session.console.note(line)
     return status
 
 
 def _query_copies(
-    session: Session, paths: tuple[StorePath, ...], *, explain: bool, keys_file: str | None
+    session: Session, paths: tuple[StorePath, ...], keys_file: str | None, alone: dict[str, object]
 ) -> ExitStatus:
     """Say what each of several stores has of every message that answers."""
     from rmqtool.cli.fleet import stores_of
     from rmqtool.commands.query.copies import MessageCopy, message_copies
     from rmqtool.report.row_text import copies_text
 
-    options = session.options
-    alone = {
-        "--explain": explain,
-        "--consumed-by": options["consumed_by"],
-        "--unpack-batches": options["unpack_batches"],
-    }
     for name in (name for name, value in alone.items() if value):
-        raise UsageError(f"{name} is for one store: name one copy")
+        raise UsageError(f"--{name} is for one store: name one copy")
+    given = session.given(QueryRequest)
     stores, failures = stores_of(session, paths)
-    keys = None if keys_file is None else read_keys(keys_file, options["topic"])
+    keys = None if keys_file is None else read_keys(keys_file, session.request(QueryRequest).topic)
     answers, findings = dict[str, list[rows.Message]](), FindingLog()
     for path, why in failures.items():
         session.console.error(f"{path}: {why}")
     for store in stores:
         session.console.note(f"{store.location}:")
-        answer = store.query(keys=keys, progress=session.console, **session.given(QueryRequest))
+        answer = store.query(keys=keys, progress=session.console, **given)
         try:
             answers[store.location] = [message for _, message in answer.pairs()]
         except UnansweredError as failure:
@@ -175,7 +197,9 @@ def _query_copies(
         data = partial(write_records, copies, "rmqtool.query-copies/1", MessageCopy, lambda: (status, {}))
         session.write(stream, partial(copies_text, copies), data)
     if not copies:
-        session.console.error(f"no message {_question(options)} in any of {counted(len(stores), 'store')}")
+        session.console.error(
+            f"no message for {conditions(_CONDITIONS)} in any of {counted(len(stores), 'store')}"
+        )
     return status
 
 
@@ -186,13 +210,13 @@ def _facts(answer: Answer, *, explain: bool, is_cut: bool) -> dict[str, object]:
 
 
 def _write(
-    answer: Answer, sink: RowSink, options: dict[str, Any], console: Console
+    answer: Answer, sink: RowSink, shown: Callable[[rows.Row], Iterable[rows.Row]]
 ) -> tuple[dict[KeyQuestion | None, None], str | None]:
     """Write the answers; return the questions that have one, and why nothing could answer, if so."""
     answered: dict[KeyQuestion | None, None] = {}
     try:
         for question, message in answer.marked():
-            for row in _with_bodies(message, options, console):
+            for row in shown(message):
                 if isinstance(row, rows.Damage) and row is not message:
                     answer.findings.add(row.finding())
                 consumption = answer.consumption(row) if isinstance(row, rows.Message) else None
@@ -203,14 +227,16 @@ def _write(
     return answered, None
 
 
-def _with_bodies(message: rows.Row, options: dict[str, Any], console: Console) -> Iterable[rows.Row]:
+def _with_bodies(
+    console: Console, message: rows.Row, *, decompress: bool, unpack_batches: bool
+) -> Iterable[rows.Row]:
     """Return a message as ``--unpack-batches`` and ``--decompress`` have it, from the body as stored."""
     every: Iterable[rows.Row] = [message]
-    if options["unpack_batches"]:
+    if unpack_batches:
         from rmqtool.rows.batches import with_inner_messages
 
         every = with_inner_messages(every, MessageFilter())
-    if options["decompress"]:
+    if decompress:
         from rmqtool.rows.bodies import decompressed
 
         every = decompressed(every, console)
@@ -234,7 +260,7 @@ def _tell_missing(console: Console, missing: list[KeyQuestion], lost: Set[KeyQue
 
 
 def _next(
-    store: Store, options: dict[str, Any], *, explain: bool, has_structure: bool, lost: bool
+    store: Store, request: QueryRequest, *, explain: bool, has_structure: bool, lost: bool
 ) -> Iterator[str]:
     """Yield what else could be tried, each with its command line."""
     root = store.files.place.root
@@ -244,15 +270,8 @@ def _next(
         yield f"to see why: {command_line('--explain')}"
     if lost:
         yield f"to look for it in a replica: {command_line(store_paths='REPLICA')}"
-    elif not options["scan"] and not options["collisions"] and options["offset"] is None:
+    elif not request.scan and not request.collisions and request.offset is None:
         yield f"to walk the log itself: {command_line('--scan')}"
-
-
-def _question(options: dict[str, Any]) -> str:
-    names = ("topic", "queue", "key", "unique_key", "tag", "keys_file", "msg_id", "offset", "queue_offset")
-    given = {name: options[name] for name in (*names, "begin", "end")}
-    conditions = [f"--{name.replace('_', '-')} {value}" for name, value in given.items() if value is not None]
-    return f"for {' '.join(conditions)}"
 
 
 _LARGEST_BYTES = 256 << 20

@@ -18,10 +18,9 @@ from rmqtool.cli.options import (
     request_options,
 )
 from rmqtool.cli.session import Session, command, rows_state_sentence
-from rmqtool.commands.rebuild import RebuildRequest
+from rmqtool.commands.rebuild import PARTS, RebuildRequest
 from rmqtool.commands.rebuild.report import RebuildReport
 from rmqtool.errors import ExitStatus, UsageError
-from rmqtool.options import request_of
 from rmqtool.projection import json_value
 from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.output import several
@@ -31,6 +30,7 @@ from rmqtool.store.kinds import REBUILD_REPORT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from rmqtool.api.store import Store
     from rmqtool.commands.fleet import FleetReport, ResumedReport
@@ -74,48 +74,62 @@ _rebuild_options = adding(_OPTIONS)
 @command("rebuild", "text json", _EXAMPLES, engine="spark", first=_FIRST)
 @_rebuild_options
 @lost_option("every message missing from the result")
-def rebuild_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
+def rebuild_command(
+    session: Session, paths: tuple[StorePath, ...], out: StorePath | None, resume: bool, lost: Path | None
+) -> ExitStatus:
     """Rebuild consumequeue/ and index/ from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with the
     report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
     glob in quotes, are one run: see rmqtool help fleets.
     """
-    return _rebuild(session, paths, frozenset({"consumequeue", "index"}))
+    return _rebuild(session, paths, out, resume=resume, lost=lost)
 
 
 @command("rebuild-index", "text json", _INDEX_EXAMPLES, engine="spark", first=_INDEX_FIRST)
 @_rebuild_options
-def rebuild_index_command(session: Session, paths: tuple[StorePath, ...]) -> ExitStatus:
+def rebuild_index_command(
+    session: Session, paths: tuple[StorePath, ...], out: StorePath | None, resume: bool
+) -> ExitStatus:
     """Rebuild index/ from the commit log.
 
     The result appears in --out complete or not at all, exactly as a broker would have left it, with the
     report rebuild.json. The store is only read. --compare and --dry-run need no --out. Several stores, or a
     glob in quotes, are one run: see rmqtool help fleets.
     """
-    session.options |= {"lost": None}
-    return _rebuild(session, paths, frozenset({"index"}))
+    return _rebuild(session, paths, out, resume=resume, parts=frozenset({"index"}))
 
 
-def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[str]) -> ExitStatus:
-    options = session.options
-    session.makes(options["out"], REBUILD_REPORT, several=is_fleet(paths))
-    words = session.given(RebuildRequest) | {"parts": parts}
+def _rebuild(
+    session: Session,
+    paths: tuple[StorePath, ...],
+    out: StorePath | None,
+    *,
+    resume: bool,
+    parts: frozenset[str] = PARTS,
+    lost: Path | None = None,
+) -> ExitStatus:
+    from rmqtool.commands.rebuild.run import rebuild
+
+    session.makes(out, REBUILD_REPORT, several=is_fleet(paths))
+    request = session.request(RebuildRequest, store=None, out=out, engine=None, parts=parts)
     if is_fleet(paths):
-        return _rebuild_all(session, paths, words)
-    if options["resume"]:
+        if lost is not None:
+            raise UsageError("--lost is of one store: give one STORE")
+        return _rebuild_all(session, paths, request, resume=resume)
+    if resume:
         raise UsageError("--resume is for several stores: a single result appears as a whole, or not at all")
     engine = session.engine
     store = session.open(paths[0], reads_queues=True)
     session.note_settings(store)
-    if session.lost_file is None and options["lost"] is not None:
+    if session.lost_file(lost) is None and lost is not None:
         session.leaves(rows_state_sentence)
     with (
         session.output(store, whole=True) as stream,
-        session.lost_lines(store) as tell_lost,
+        session.lost_lines(store, lost) as tell_lost,
     ):
-        report = store.rebuild(
-            options["out"], lost=tell_lost, engine=engine, progress=session.console, **words
+        report = rebuild(
+            replace(request, store=store.files, engine=engine, tell_lost=tell_lost), session.console
         )
         status = report.exit_status(session.fail_on)
         hint = session.remark(report.install_hint, warns=not report.is_installable)
@@ -123,33 +137,33 @@ def _rebuild(session: Session, paths: tuple[StorePath, ...], parts: frozenset[st
     return status
 
 
-def _rebuild_all(session: Session, paths: tuple[StorePath, ...], words: dict[str, Any]) -> ExitStatus:
+def _rebuild_all(
+    session: Session, paths: tuple[StorePath, ...], request: RebuildRequest, *, resume: bool
+) -> ExitStatus:
     """Rebuild all that paths and globs name, each into a directory of its own; return the worst status."""
     from rmqtool.cli.fleet import Fleet, MakingQuestion
     from rmqtool.report.fleet import forms_of_resumed
 
-    options, out = session.options, session.options["out"]
-    _check_all(options)
-    engine = session.engine
-    name = "rebuild" if "consumequeue" in words["parts"] else "rebuild-index"
+    _check_all(request, resume=resume)
+    engine, out = session.engine, request.out
+    name = "rebuild" if request.parts == PARTS else "rebuild-index"
     forms = forms_of_resumed(name, _verdict, "store", rebuild_text, _totals)
     fleet = Fleet(session, paths, forms, reads_queues=True)
     outs = {} if out is None else fleet.folders(out)
-    make, asked = partial(_make, words), partial(_asked, words)
-    question = MakingQuestion(REBUILD_REPORT, make, asked, session.fail_on, outs, options["resume"])
+    make, asked = partial(_make, request), partial(_asked, request)
+    question = MakingQuestion(REBUILD_REPORT, make, asked, session.fail_on, outs, resume)
     return fleet.ask(question, engine, then=partial(_say_what_next_of_all, session, out))
 
 
 def _make(
-    words: dict[str, Any], store: Store, out: Target | None, engine: Engine, progress: Progress
+    request: RebuildRequest, store: Store, out: Target | None, engine: Engine, progress: Progress
 ) -> RebuildReport:
-    return store.rebuild(out, engine=engine, progress=progress, **words)
+    from rmqtool.commands.rebuild.run import rebuild
+
+    return rebuild(replace(request, store=store.files, out=out, engine=engine), progress)
 
 
-def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
-    given = {name: value for name, value in words.items() if name != "parts"}
-    parts = words["parts"]
-    request = request_of(RebuildRequest, given, store=store.files, out=out, engine=None, parts=parts)
+def _asked(request: RebuildRequest, store: Store, _out: Target) -> dict[str, Any]:
     return {
         "schema": RebuildReport.schema,
         "store": str(store.files.base),
@@ -161,21 +175,18 @@ def _asked(words: dict[str, Any], store: Store, out: Target) -> dict[str, Any]:
     }
 
 
-def _check_all(options: dict[str, Any]) -> None:
+def _check_all(request: RebuildRequest, *, resume: bool) -> None:
     """Refuse what makes sense for one store only, before the first is opened."""
     from rmqtool.cli.fleet import refuse_contents
 
-    out = options["out"]
-    if options["lost"] is not None:
-        raise UsageError("--lost is of one store: give one STORE")
-    if options["until_offset"] is not None:
+    if request.until_offset is not None:
         raise UsageError(f"--until-offset {_OF_ONE_LOG}")
-    if options["tag_items"].startswith("from:"):
-        raise UsageError(f"--tag-items {options['tag_items']} {_OF_ONE_LOG}")
-    if out is None and not (options["compare"] or options["dry_run"]):
+    if request.tag_words.startswith("from:"):
+        raise UsageError(f"--tag-items {request.tag_words} {_OF_ONE_LOG}")
+    if request.out is None and not (request.compare or request.dry_run):
         raise UsageError("nothing to do: give --out DIR for the results, or --compare, or --dry-run")
-    if out is not None and not options["resume"]:
-        refuse_contents(out)
+    if request.out is not None and not resume:
+        refuse_contents(request.out)
 
 
 def _say_what_next_of_all(

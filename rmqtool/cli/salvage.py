@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -24,7 +24,7 @@ from rmqtool.io import location_of
 from rmqtool.outcomes import CommandLines
 from rmqtool.report.outcome_text import salvage_text
 from rmqtool.report.output import Format, check_output_files, open_output
-from rmqtool.salvage import Holes
+from rmqtool.salvage import Choices
 from rmqtool.store.kinds import SALVAGE_REPORT, PathKind
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from rmqtool.api.store import Store
     from rmqtool.outcomes import Outcome
+    from rmqtool.salvage import SalvagePlan
 
 _FIRST = "--out --plan --apply --topic --until-timestamp --replay --format"
 _EXAMPLES = """\
@@ -75,6 +76,7 @@ def salvage_command(
     store_paths: tuple[StorePath, ...],
     out: StorePath | None,
     plan_path: Path | None,
+    applied: Path | None,
     replay: Path | None,
 ) -> ExitStatus:
     """Write a new store of what is left of a damaged one.
@@ -87,6 +89,8 @@ def salvage_command(
     """
     if (out is None) == (plan_path is None):
         raise UsageError("give --out DIR for the result, or --plan FILE for what would be done")
+    if applied is not None and plan_path is not None:
+        raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
     session.makes(out, SALVAGE_REPORT)
     stores = [session.open(path) for path in store_paths]
     session.note_settings(stores[0])
@@ -96,34 +100,37 @@ def salvage_command(
         roots = [root for store in stores for root in store.files.evidence_roots]
         made = location_of(out).local_path()
         check_output_files([session.common.output], roots if made is None else [*roots, made], new=[replay])
-    report = _plan(stores, session) if out is None else _salvage(stores, session, out, replay)
+    if out is None:
+        report = _plan(stores, session, plan_path)
+    else:
+        plan = None if applied is None else _plan_in(applied)
+        words = {"jobs": session.common.jobs, "progress": session.console} | session.given(SalvageRequest)
+        report = stores[0].salvage(out, stores[1:], plan=plan, **words)
+        if replay is not None:
+            _write_replay(replay, out, session)
     status = report.exit_status(session.fail_on)
     with session.output(*stores, whole=True) as stream:
         session.show(report, status, stream, salvage_text, session.remark(report.hint))
     return status
 
 
-def _plan(stores: list[Store], session: Session) -> SalvageReport:
+def _plan(stores: list[Store], session: Session, path: Path | None) -> SalvageReport:
     from rmqtool.salvage.sidecars import plan_text
 
-    options = session.options
-    if options["applied"] is not None:
-        raise UsageError("--apply carries out a plan, --plan writes one: pass one of them")
     roots = [root for store in stores for root in store.files.evidence_roots]
-    check_output_files([session.common.output], roots, new=[options["plan_path"]])
-    given = session.given(SalvageRequest)
-    outcomes = _outcomes(stores, session, given)
-    plan = stores[0].plan_salvage(stores[1:], jobs=session.common.jobs, progress=session.console, **given)
-    with open_output(options["plan_path"], roots) as stream:
+    check_output_files([session.common.output], roots, new=[path])
+    outcomes = _outcomes(stores, session)
+    words = {"jobs": session.common.jobs, "progress": session.console} | session.given(SalvageRequest)
+    plan = stores[0].plan_salvage(stores[1:], **words)
+    with open_output(path, roots) as stream:
         stream.write(plan_text(plan))
     return SalvageReport.of(plan, outcomes=outcomes)
 
 
-def _outcomes(stores: list[Store], session: Session, given: dict[str, Any]) -> tuple[Outcome, ...]:
+def _outcomes(stores: list[Store], session: Session) -> tuple[Outcome, ...]:
     """Return the outcomes that verify foretells, of one store and a salvage without choices."""
-    if len(stores) > 1 or any(value for name, value in given.items() if name != "holes"):
-        return ()
-    if given["holes"] != Holes.TOMBSTONE or stores[0].kind != PathKind.STORE:
+    request = session.request(SalvageRequest, stores=(), engine=None)
+    if len(stores) > 1 or request.live or request.choices != Choices() or stores[0].kind != PathKind.STORE:
         return ()
     report = stores[0].verify(jobs=session.common.jobs, progress=session.console)
     commands = CommandLines(report.store, session.common.setting_words)
@@ -135,20 +142,13 @@ def _outcomes(stores: list[Store], session: Session, given: dict[str, Any]) -> t
     )
 
 
-def _salvage(stores: list[Store], session: Session, out: StorePath, replay: Path | None) -> SalvageReport:
+def _plan_in(path: Path) -> SalvagePlan:
     from rmqtool.salvage.sidecars import read_plan
 
-    plan, applied = None, session.options["applied"]
-    if applied is not None:
-        try:
-            plan = read_plan(applied.read_text("utf-8"))
-        except (OSError, UnicodeDecodeError) as failure:
-            raise EnvironmentFailureError(f"{applied}: cannot be read: {failure}") from failure
-    given, jobs = session.given(SalvageRequest), session.common.jobs
-    report = stores[0].salvage(out, stores[1:], plan=plan, jobs=jobs, progress=session.console, **given)
-    if replay is not None:
-        _write_replay(replay, out, session)
-    return report
+    try:
+        return read_plan(path.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError) as failure:
+        raise EnvironmentFailureError(f"{path}: cannot be read: {failure}") from failure
 
 
 def _write_replay(path: Path, out: StorePath, session: Session) -> None:

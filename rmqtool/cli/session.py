@@ -26,7 +26,7 @@ from rmqtool.cli.options import (
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RmqtoolError, UsageError
 from rmqtool.findings import FailOn, Findings
 from rmqtool.io import Location, location_of
-from rmqtool.options import declared_options
+from rmqtool.options import declared_options, request_of
 from rmqtool.progress import COMPILATION
 from rmqtool.projection import json_object
 from rmqtool.report.console import Console, ProgressMode
@@ -39,7 +39,6 @@ from rmqtool.report.output import (
     report_json,
     to_json,
 )
-from rmqtool.rows.bodies import BodyMode
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.kinds import ONLY_SHOWN
 from rmqtool.store.lock import lock_holder
@@ -62,6 +61,7 @@ if TYPE_CHECKING:
 
 
 _Report = TypeVar("_Report", bound="DataclassInstance")
+_Request = TypeVar("_Request", bound="DataclassInstance")
 _LINKS_NAMED = 5
 _COLORS = {"auto": None, "always": True, "never": False}
 
@@ -98,7 +98,7 @@ def command(
         @adding(common)
         def run(**options: Any) -> ExitStatus:  # noqa: ANN401 - click's options
             session = Session(options)
-            return function(session, **{name: session.options[name] for name in names})
+            return function(session, **session.options_named(names))
 
         vars(run)["__click_params__"] += vars(function)["__click_params__"]
         return click.command(name, cls=kind, examples=examples, first=first, help=function.__doc__)(run)
@@ -122,7 +122,6 @@ class Session:
 
     Attributes:
         common: Those that commands share.
-        options: The command's own; times among them are epoch milliseconds.
         console: Where everything that is not data goes.
         format: Format of the data.
         fail_on: Findings that count for the exit status.
@@ -132,7 +131,7 @@ class Session:
     def __init__(self, options: dict[str, Any]) -> None:
         context = click.get_current_context()
         self.common = common = Common.of(options)
-        self.options = options
+        self._options = options
         self.format = Format(common.format_name)
         self.fail_on = FailOn(common.fail_on)
         self.color = _COLORS[common.color]
@@ -148,15 +147,17 @@ class Session:
         context.call_on_close(partial(setattr, RUNNING, "arguments", None))
         self._read_times(context.command.params)
 
-    def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
-        """Return the values of the options that a request declares."""
-        names = (option.name for option in declared_options(request))
-        return {name: self.options[name] for name in names if name in self.options}
+    def options_named(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return those of the command's own options that it has; times are epoch milliseconds."""
+        return {name: self._options[name] for name in names if name in self._options}
 
-    @property
-    def body(self) -> BodyMode | None:
-        """Return how ``--body`` shows bodies; None is the format's habit."""
-        return None if self.options["body"] is None else BodyMode(self.options["body"])
+    def given(self, request: type[DataclassInstance]) -> dict[str, Any]:
+        """Return the options that a request declares, as keywords of the method of `rmqtool.Store`."""
+        return self.options_named(option.name for option in declared_options(request))
+
+    def request(self, kind: type[_Request], **more: object) -> _Request:
+        """Return a request with the options that it declares, and ``more`` fields."""
+        return request_of(kind, self.given(kind), self.zone, **more)
 
     @cached_property
     def engine(self) -> EngineOptions:
@@ -196,9 +197,9 @@ class Session:
         """Make epoch milliseconds of the times among the options; say how a doubtful one was read."""
         for parameter in parameters:
             name = parameter.name or ""
-            text = self.options[name] if parameter.type is A_TIME else None
+            text = self._options[name] if parameter.type is A_TIME else None
             if text is not None:
-                self.options[name] = time_ms = parse_time(text, self.zone)
+                self._options[name] = time_ms = parse_time(text, self.zone)
                 if not is_explicit(text):
                     option = f"--{name.replace('_', '-')}"
                     self.console.note(f"{option} {text} is {time_text(time_ms, self.zone)}")
@@ -334,10 +335,8 @@ class Session:
 
         return say
 
-    @property
-    def lost_file(self) -> Path | None:
+    def lost_file(self, path: Path | None) -> Path | None:
         """Return the file of ``--lost`` if it is one, for a check whether files can be written."""
-        path: Path | None = self.options["lost"]
         if path == STANDARD_OUTPUT and self.common.output is None:
             raise UsageError(
                 "--lost - is standard output, where the report goes, too: give -o FILE for the report"
@@ -345,10 +344,10 @@ class Session:
         return None if path == STANDARD_OUTPUT else path
 
     @contextmanager
-    def lost_lines(self, store: Store) -> Iterator[Callable[[LostMessage], object] | None]:
+    def lost_lines(self, store: Store, lost: Path | None) -> Iterator[Callable[[LostMessage], object] | None]:
         """Yield the writer of lost messages; None without ``--lost``."""
-        path = self.lost_file
-        if self.options["lost"] is None:
+        path = self.lost_file(lost)
+        if lost is None:
             yield None
             return
         roots = store.files.evidence_roots

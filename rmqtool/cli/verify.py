@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,6 +20,7 @@ from rmqtool.cli.options import (
     A_PATH,
     A_STORE,
     StorePath,
+    Target,
     TargetType,
     completed_by,
     is_fleet,
@@ -58,7 +60,7 @@ if TYPE_CHECKING:
     from rmqtool.report.fleet import Forms
 
 _PREDICT = "--predict-recovery"
-_INFERRED, _ALL = "inferred", "all"
+INFERRED, _ALL = "inferred", "all"
 _VERSION_LIKE = re.compile(r"v?\d+\.[\w.-]+")
 
 _REPORTS = TargetType("junit", "sarif")
@@ -95,13 +97,13 @@ class _VerifyCommand(Command):
         for place, word in enumerate(options):
             following = words[place + 1] if words[place + 1 :] else ""
             if word == _PREDICT and not _names_releases(following):
-                words[place] = f"{_PREDICT}={_INFERRED}"
+                words[place] = f"{_PREDICT}={INFERRED}"
         return super().parse_args(ctx, words)
 
 
 def _names_releases(word: str) -> bool:
     """Return whether a word is meant as a value of ``--predict-recovery``, right or wrong."""
-    if word in {*RELEASES, _ALL, _INFERRED}:
+    if word in {*RELEASES, _ALL, INFERRED}:
         return True
     return _VERSION_LIKE.fullmatch(word) is not None and not Path(word).exists()
 
@@ -116,7 +118,7 @@ def _names_releases(word: str) -> bool:
 @click.option(
     _PREDICT,
     "predict",
-    type=click.Choice([*RELEASES, _ALL, _INFERRED]),
+    type=click.Choice([*RELEASES, _ALL, INFERRED]),
     help="Predict the next start of a broker of that release; default: the version that wrote the store.",
 )
 @click.option(
@@ -142,7 +144,15 @@ def _names_releases(word: str) -> bool:
 )
 @lost_option(f"every message that {_PREDICT} finds lost")
 def verify_command(
-    session: Session, paths: tuple[StorePath, ...], type_name: str | None, explain_code: str | None
+    session: Session,
+    paths: tuple[StorePath, ...],
+    type_name: str | None,
+    explain_code: str | None,
+    predict: str | None,
+    lost: Path | None,
+    reports: tuple[Target, ...],
+    baseline: Path | None,
+    manifest: Target | None,
 ) -> ExitStatus:
     """Check a store, or a part of it, and report damage.
 
@@ -156,18 +166,25 @@ def verify_command(
         return explain(session, *named(explain_code))
     if not paths:
         raise UsageError("give a PATH to verify, or --explain CODE")
-    options, engine = session.options, session.engine  # contradictions are refused before a store is opened
-    if options["lost"] is not None and (options["predict"] in {None, _ALL} or is_fleet(paths)):
+    engine = session.engine  # contradictions are refused before a store is opened
+    if lost is not None and (predict in {None, _ALL} or is_fleet(paths)):
         raise UsageError(
             f"--lost is what one start does to one store: give {_PREDICT}, one release, one PATH"
         )
     if is_fleet(paths):
-        return _verify_all(session, paths, type_name)
+        if baseline or manifest:
+            raise UsageError("--baseline and --manifest are those of one store; give one PATH")
+        from rmqtool.cli.fleet import Fleet
+
+        fleet = Fleet(session, paths, _forms(), kind=type_name, reads_queues=True)
+        files = VerifyFiles(session, fleet.stores, reports)
+        question = partial(verified, session, None, predict)
+        return fleet.ask(question, engine, then=partial(_write_reports, files))
     store = session.open(paths[0], type_name, reads_queues=True)
-    _refuse_prediction(store, session)
-    files = VerifyFiles(session, [store])
+    _refuse_prediction(store, predict)
+    files = VerifyFiles(session, [store], reports, baseline, manifest, lost)
     session.note_settings(store)
-    verdict, status = verified(session, files, store, engine, session.console)
+    verdict, status = verified(session, files, predict, store, engine, session.console)
     session.console.close()
     files.end([verdict], status)
     with session.output(store, whole=True) as stream:
@@ -195,20 +212,23 @@ def explain(
 def verified(
     session: Session,
     files: VerifyFiles | None,
+    predict: str | None,
     store: Store,
     engine: Engine | EngineOptions,
     progress: Progress,
 ) -> tuple[Verdict, ExitStatus]:
     """Verify a store, and return the verdict on it; an interrupted run has one of what it has seen."""
+    from rmqtool.actions.verification import verify
     from rmqtool.check import VerifyInterruptedError, VerifyRun
     from rmqtool.commands.verify import Verdict
 
-    _refuse_prediction(store, session)
+    _refuse_prediction(store, predict)
     predictions: tuple[Prediction, ...] = ()
-    given = session.given(VerifyRequest)
-    given["max_findings"] += 0 if files is None else files.known_findings
+    request = session.request(VerifyRequest, store=store.files, engine=engine)
+    if files is not None:
+        request = replace(request, max_findings=request.max_findings + files.known_findings)
     try:
-        report = store.verify(engine=engine, progress=progress, **given)
+        report = verify(request, progress)
     except VerifyInterruptedError as stop:
         report = stop.report
     else:
@@ -216,7 +236,8 @@ def verified(
         with suppress(KeyboardInterrupt):  # the report says so
             if files is not None:
                 files.manifest(store, run, session.common.jobs)
-            predictions = _predict(store, run, session)
+            if predict is not None:
+                predictions = _predict(store, run, session, predict, None if files is None else files.lost)
         report = run.report
     compared = None if files is None else files.compare(report)
     part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, store.files.base)
@@ -225,16 +246,15 @@ def verified(
     return verdict, verdict.status
 
 
-def _refuse_prediction(store: Store, session: Session) -> None:
+def _refuse_prediction(store: Store, predict: str | None) -> None:
     """Refuse to predict what a start would do to a part of a store."""
-    if session.options["predict"] is not None and store.kind != PathKind.STORE:
+    if predict is not None and store.kind != PathKind.STORE:
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
 
 
-def _predict(store: Store, run: VerifyRun, session: Session) -> tuple[Prediction, ...]:
-    wanted = session.options["predict"]
-    if wanted is None:
-        return ()
+def _predict(
+    store: Store, run: VerifyRun, session: Session, wanted: str, lost: Path | None
+) -> tuple[Prediction, ...]:
     from rmqtool.actions.verification import foresee
     from rmqtool.findings import codes
     from rmqtool.outcomes import start_findings as harm_findings
@@ -242,10 +262,10 @@ def _predict(store: Store, run: VerifyRun, session: Session) -> tuple[Prediction
     from rmqtool.recovery.predict import NotPredictedError
     from rmqtool.store.segments import denied_finding
 
-    releases = RELEASES if wanted == _ALL else [None if wanted == _INFERRED else wanted]
+    releases = RELEASES if wanted == _ALL else [None if wanted == INFERRED else wanted]
     with run.stage("prediction"):
         try:
-            with session.lost_lines(store) as tell_lost:
+            with session.lost_lines(store, lost) as tell_lost:
                 predictions = tuple(store.predict_recovery(release, lost=tell_lost) for release in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
             if codes.NS_SKIPPED.code not in run.findings.counts:
@@ -270,20 +290,26 @@ class VerifyFiles:
         UsageError: A file to read is something else, or two outputs are one file.
     """
 
-    def __init__(self, session: Session, stores: Sequence[Store]) -> None:
-        options = session.options
-        self._session = session
-        self._reports, self._manifest = options["reports"], options["manifest"]
+    def __init__(
+        self,
+        session: Session,
+        stores: Sequence[Store],
+        reports: Sequence[Target] = (),
+        baseline: Path | None = None,
+        manifest: Target | None = None,
+        lost: Path | None = None,
+    ) -> None:
+        self._session, self._reports, self._manifest, self.lost = session, reports, manifest, lost
         self._baseline = self._lines = None
-        new = [session.lost_file]
+        new = [session.lost_file(lost)]
         if self._manifest is not None and self._manifest.purpose == "write":
             new.append(self._manifest.path)
-        reports = [session.common.output, *(target.path for target in self._reports)]
-        check_output_files(reports, [root for store in stores for root in store.files.evidence_roots], new)
-        if options["baseline"] is not None:
+        outputs = [session.common.output, *(target.path for target in reports)]
+        check_output_files(outputs, [root for store in stores for root in store.files.evidence_roots], new)
+        if baseline is not None:
             from rmqtool.commands.verify import load_baseline
 
-            self._baseline = load_baseline(options["baseline"])
+            self._baseline = load_baseline(baseline)
         if self._manifest is not None and self._manifest.purpose == "check":
             from rmqtool.commands.verify.manifest import load_manifest
 
@@ -338,19 +364,6 @@ class VerifyFiles:
 
             for report in self._reports:
                 write_whole(report.path, (junit if report.purpose == "junit" else sarif)(verdicts, failures))
-
-
-def _verify_all(session: Session, paths: Sequence[StorePath], kind: str | None) -> ExitStatus:
-    """Verify all that paths and globs name, and return the worst status."""
-    from rmqtool.cli.fleet import Fleet
-
-    options = session.options
-    if options["baseline"] or options["manifest"]:
-        raise UsageError("--baseline and --manifest are those of one store; give one PATH")
-    fleet = Fleet(session, paths, _forms(), kind=kind, reads_queues=True)
-    files = VerifyFiles(session, fleet.stores)
-    question = partial(verified, session, None)
-    return fleet.ask(question, session.engine, then=partial(_write_reports, files))
 
 
 def _write_reports(files: VerifyFiles, report: FleetReport[Verdict]) -> None:

@@ -257,14 +257,14 @@ def test_a_defect_of_the_tool_is_the_failure_of_one_store(
 ) -> None:
     verified = verify.verified
 
-    def question(options: Any, files: Any, store: Any, *more: Any) -> Any:  # noqa: ANN401 - passed on
+    def question(session: Any, files: Any, predict: Any, store: Any, *more: Any) -> Any:  # noqa: ANN401 - passed on
         if "/a/" in str(store.path):
             raise ZeroDivisionError("of nothing")
         if "/b/" in str(store.path):
             raise RefusedError(f"{store.path}: somebody holds it")
         if "/d/" in str(store.path):
             raise KeyboardInterrupt
-        return verified(options, files, store, *more)
+        return verified(session, files, predict, store, *more)
 
     monkeypatch.setattr(verify, "verified", question)
     done = run("verify", fleet / "*" / "store", "--format", "json")
