@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import time
 from pathlib import Path
 from typing import Any
 
@@ -89,3 +91,14 @@ def test_wrong_code_names_the_closest(text: str, hint: str) -> None:
 def test_nothing_like_a_code(text: str) -> None:
     with pytest.raises(UsageError, match="no finding code"):
         named(text)
+
+
+@pytest.mark.parametrize("form", [pattern for row in LOG_LINES.values() for pattern in row.lines], ids=str)
+def test_no_form_takes_long(form: re.Pattern[str]) -> None:
+    """Not even of the parts of its own line, again and again, and without an end."""
+    words = re.sub(r"\(\?.*?\)+|\\.|[.+?*()|]", " 1 ", form.pattern).split()
+    for size in (1, 2, 4, len(words) - 1):
+        parts = words[: max(size, 1)] * 900
+        started = time.monotonic()
+        explained_lines([" ".join(parts)[:8192], " ".join(words[:-1] * 900)[:8192]])
+        assert time.monotonic() - started < 5

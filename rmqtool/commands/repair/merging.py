@@ -185,15 +185,16 @@ class SettingsMerge:
 
     def _of_client(self, file: Path) -> Document:
         """Return what a client's file says of the store's broker."""
-        group = real_path(file).parent.name
-        _check_name(str(file), group)
-        text = (self._read(file.name) or b"").decode("utf-8", "replace")
-        documents = client_offsets(text, group)
-        name = self.store.settings.broker_name or next(iter(documents), "")
-        if name not in documents or (self.store.settings.broker_name is None and len(documents) > 1):
-            known = ", ".join(sorted(documents)[:_SHOWN_NAMES]) or "none"
+        group, own = real_path(file).parent.name, self.store.settings.broker_name
+        _check_name(str(file), group.replace("@", "/"))
+        documents = client_offsets((self._read(file.name) or b"").decode("utf-8", "replace"), group)
+        if not documents:
+            raise _refused(str(file), "holds no offsets of a client; give its GROUP/offsets.json, or a store")
+        name = own or next(iter(documents))
+        if name not in documents or (own is None and len(documents) > 1):
+            known = ", ".join(repr(name[:_LONGEST_NAME]) for name in sorted(documents)[:_SHOWN_NAMES])
             why = f"it is a client's own file, of brokers {known}: name the store's with -p brokerName=NAME"
-            raise _refused(str(file), why if documents else "holds no offsets of a client, nor a store")
+            raise _refused(str(file), why)
         return documents[name]
 
     def _theirs(self, kind: ConfigKind) -> Document | None:
