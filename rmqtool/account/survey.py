@@ -416,7 +416,8 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     gaps = walk.finish()
     below = np.zeros(len(places), np.bool_)
     for start, stop in _frames(log, reading.false):
-        below |= (places > start) & (places < stop)
+        low, high = np.searchsorted(places, [start + 1, stop])
+        below[low:high] = True
     return SurveyedLog(
         gaps=gaps,
         runs=walk.runs(copy.queues) if copy.queues else {},

@@ -270,7 +270,7 @@ class _FieldJudge:
         units = self.copy.units
         for number in np.flatnonzero(~self._linked & ~units["light"]):
             chain = self.judged.chains.get(int(units["queue"][number]))
-            if chain is None or not self.judged.kept[self.record_of[number]]:
+            if chain is None or self.cause[self.record_of[number]] != Cause.NONE:
                 continue
             place = int(np.searchsorted(chain.rows, number))
             before = chain.rows[place - 1] if place else None
