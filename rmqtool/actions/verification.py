@@ -60,7 +60,7 @@ def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> Non
         return
     # A sound store needs none of it.
     from rmqtool.actions.foresight import foresee as outcomes_for
-    from rmqtool.recovery import skipped
+    from rmqtool.recovery import add_skipped
     from rmqtool.recovery.predict import NotPredictedError
 
     broker = store.settings.release if release is None else release
@@ -71,7 +71,7 @@ def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> Non
             outcomes = outcomes_for(store, broker, run.findings)
         except NotPredictedError as failure:
             if run.findings.errors:  # what a kill leaves needs no advice
-                run.findings.add(skipped(str(failure)))
+                add_skipped(run.findings, failure)
         else:
             run.note(outcomes=outcomes, release=broker.name)
 

@@ -258,7 +258,7 @@ def _predict(
     from rmqtool.actions.verification import foresee
     from rmqtool.findings import codes
     from rmqtool.outcomes import start_findings as harm_findings
-    from rmqtool.recovery import skipped, start_findings
+    from rmqtool.recovery import add_skipped, start_findings
     from rmqtool.recovery.predict import NotPredictedError
     from rmqtool.store.segments import denied_finding
 
@@ -268,8 +268,7 @@ def _predict(
             with session.lost_lines(store, lost) as tell_lost:
                 predictions = tuple(store.predict_recovery(release, lost=tell_lost) for release in releases)
         except (NotPredictedError, EnvironmentFailureError) as failure:
-            if codes.NS_SKIPPED.code not in run.findings.counts:
-                run.findings.add(skipped(str(failure)))
+            add_skipped(run.findings, failure)
             if isinstance(failure, DeniedError) and codes.IO_DENIED.code not in run.findings.counts:
                 run.findings.add(denied_finding(failure, store.files.base))
             return ()

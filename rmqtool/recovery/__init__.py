@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rmqtool.findings import Finding, codes, counted
+from rmqtool.findings import Finding, FindingLog, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.broker_conf import BROKER_VERSION, DEFINITIONS, Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
@@ -356,9 +356,10 @@ def start_findings(prediction: Prediction) -> Iterator[Finding]:
         yield Finding(code=codes.NS_REBUILDS, message=message)
 
 
-def skipped(reason: str) -> Finding:
-    """Return the finding that there is no prediction."""
-    return Finding(code=codes.NS_SKIPPED, message=f"prediction skipped: {reason}")
+def add_skipped(findings: FindingLog, reason: object) -> None:
+    """Add the finding that there is no prediction, unless it is there."""
+    if codes.NS_SKIPPED.code not in findings.counts:
+        findings.add(Finding(code=codes.NS_SKIPPED, message=f"prediction skipped: {reason}"))
 
 
 def _changes(prediction: Prediction) -> list[str]:

@@ -20,11 +20,10 @@ from rmqtool.commands.report import (
 )
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import codes
 from rmqtool.io import FileKind, Location, location_of
 from rmqtool.lookup.delayed import DelayedMessages, delayed_messages
 from rmqtool.outcomes import start_findings as harm_findings
-from rmqtool.recovery import Prediction, skipped, start_findings
+from rmqtool.recovery import Prediction, add_skipped, start_findings
 from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
@@ -164,8 +163,7 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], 
     try:
         prediction = predict_recovery(store, store.settings.release, add)
     except (NotPredictedError, EnvironmentFailureError) as failure:
-        if codes.NS_SKIPPED.code not in run.findings.counts:
-            run.findings.add(skipped(str(failure)))
+        add_skipped(run.findings, failure)
         return (), ()
     run.findings.extend(start_findings(prediction))
     foresee(run, store, prediction.release)
