@@ -27,6 +27,7 @@ from rmqtool.derived.positions import consumed_offsets
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.message import PLACED_STARTS, SMALLEST_RECORD, Outcome
+from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.continuity import (
     RUN_ROW,
     STATE_WIDTH,
@@ -288,7 +289,7 @@ class Surveyor:
         """Return the records of a batch whose place in their queue nothing contradicts."""
         if self.reading is None or not len(self.reading.unplaced):
             return batch
-        placed = ~np.isin(batch.rows["log_offset"], self.reading.unplaced[:, 0])
+        placed = ~are_among(batch.rows["log_offset"], self.reading.unplaced[:, 0])
         return batch.only(placed)
 
     def _count(self, rows: Rows, *, is_moved: bool) -> None:
@@ -359,7 +360,7 @@ class Surveyor:
             self._ranges.append(np.column_stack((batch.gaps["start"], batch.gaps["stop"])))
         true = rows["log_offset"] == rows["physical_offset"]
         if self.false is not None:
-            true &= ~np.isin(rows["log_offset"], self.false)
+            true &= ~are_among(rows["log_offset"], self.false)
         if true.all():
             return batch
         others = rows[~true]

@@ -16,6 +16,7 @@ from rmqtool.genuine.disputes import uncover, where
 from rmqtool.genuine.evidence import QueueEvidence, mark_contradicted, read_evidence
 from rmqtool.genuine.plausibility import JudgedRecords
 from rmqtool.genuine.records import Cause, Grounds, LogCopy, read_copy
+from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.rows import frame_stops
 from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
@@ -154,7 +155,7 @@ def reads_all(copy: LogCopy) -> bool:
 def _has_true(rows: Rows, false: Int64s) -> bool:
     """Whether any row lies where it says, and is no false frame."""
     is_own = rows["physical_offset"] == rows["log_offset"]
-    return bool((is_own & ~np.isin(rows["log_offset"], false)).any())
+    return bool((is_own & ~are_among(rows["log_offset"], false)).any())
 
 
 def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None) -> Reading:

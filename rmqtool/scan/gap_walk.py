@@ -19,6 +19,7 @@ import numpy as np
 
 from rmqtool.formats.framing import END_MARK_BYTES, FrameHead
 from rmqtool.formats.message import Outcome
+from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.rows import MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.releases import LENIENT, RecordRules
 from rmqtool.scan.records import Gap
@@ -61,7 +62,7 @@ class HiddenRecords:
         starts = rows["log_offset"]
         is_foreign = rows["physical_offset"] != starts
         if self._false is not None:
-            is_foreign |= np.isin(starts, self._false)
+            is_foreign |= are_among(starts, self._false)
         if not is_foreign.any():
             return None
         foreign = np.flatnonzero(is_foreign)
