@@ -1,12 +1,14 @@
 """PREDICTION: what a broker of a given release does with a store when it starts.
 
 ``loaded`` is the store in its memory with its queues (``unit_queue``, ``batch_queue``), read from files
-(``loading``) and fed by dispatch. ``log_recovery`` is the log as recovery reads it, ``losses`` counts lost
-records, missing units and messages that no pull delivers, and ``predict`` runs all of it in the broker's
-order. Here are the prediction, its meaning for the operator, and hazards. Nothing is written.
+(``loading``) and fed by dispatch. ``log_recovery`` is the log as recovery reads it, ``entry_recovery`` one of
+DLedger, ``losses`` counts lost records, missing units and messages that no pull delivers, and ``predict``
+runs all of it in the broker's order. Here are the prediction, its meaning for the operator, and hazards.
+Nothing is written.
 
-Settings count as the broker's release knows them. With DLedger, ``recheckReputOffsetFromCq``, or
-``duplicationEnable`` and ``readUnCommitted`` there is no prediction. It assumes a master without controller.
+Settings count as the broker's release knows them. With ``recheckReputOffsetFromCq``, with
+``duplicationEnable`` and ``readUnCommitted``, or with the former and DLedger, there is no prediction. It
+assumes a master without controller; of a member of a DLedger group, that it leads and gets a message.
 """
 
 from __future__ import annotations

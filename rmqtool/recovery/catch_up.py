@@ -26,14 +26,19 @@ if TYPE_CHECKING:
 
 
 def catch_up(
-    loaded: LoadedStore, log_end: int, rules: Int64s, dispatcher: Dispatcher, known: LogRecords | None = None
+    loaded: LoadedStore,
+    log_end: int,
+    rules: Int64s,
+    dispatcher: Dispatcher,
+    known: LogRecords | None = None,
+    start: int | None = None,
 ) -> Reput:
-    """Dispatch from the end of the consume queues to physical offset ``log_end``.
+    """Dispatch from the end of the consume queues, or ``start``, to physical offset ``log_end``.
 
     Records that are ``known`` to be read and dispatched just so are not read again.
     """
     segments = [one for one in loaded.log if one.start <= log_end]
-    start = log_offset = max(loaded.max_physical_offset, segments[0].start)
+    start = log_offset = max(loaded.max_physical_offset if start is None else start, segments[0].start)
     done, kept = Dispatched(), 0
     ranges: list[tuple[int, int]] = []  # of known records, in log order
     while log_offset < log_end:

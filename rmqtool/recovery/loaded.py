@@ -27,7 +27,14 @@ from rmqtool.recovery import (
     Refusal,
 )
 from rmqtool.recovery.batch_queue import BatchQueue
-from rmqtool.recovery.loading import LoadedFiles, load_compaction, load_files, load_queues, load_timer_wheel
+from rmqtool.recovery.loading import (
+    LoadedFiles,
+    load_compaction,
+    load_files,
+    load_member,
+    load_queues,
+    load_timer_wheel,
+)
 from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.recovery.unit_queue import ExtFailureError, ExtFiles, QueueKey, UnitQueue
 from rmqtool.releases import UncleanStart
@@ -36,6 +43,7 @@ from rmqtool.scan.record_walk import find_log_end
 from rmqtool.store import Setting, Settings, Store, broker_json
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
+from rmqtool.store.ledger import is_data
 from rmqtool.store.segments import Segment, label_of
 
 if TYPE_CHECKING:
@@ -157,6 +165,7 @@ class LoadedStore:
         log_offsets: ranges ``[first place, after the last place)`` of the records dispatched.
         without_unit: messages that have no unit in a queue: the queue, and their queue offsets and places.
         cut: places of the records that the start cuts off, ``(n,)``.
+        entry_units: files of the index of DLedger's entries; none of a plain log.
     """
 
     log: list[Segment]
@@ -171,6 +180,7 @@ class LoadedStore:
     log_offsets: list[tuple[int, int]] = field(default_factory=list)
     without_unit: list[tuple[QueueKey, Int64s, Int64s]] = field(default_factory=list)
     cut: Int64s = field(default_factory=lambda: np.empty(0, np.int64))
+    entry_units: list[Segment] = field(default_factory=list)
 
     @property
     def max_physical_offset(self) -> int:
@@ -291,10 +301,17 @@ def load_store(
     Each queue by itself is recovered then; of rebuilt ones there is none yet, nor an index.
     """
     release, unclean = prediction.made.release, store.abort is not None and not change.is_clean
+    size, units = settings.commitlog_file_size, LoadedFiles()
+    directories = store.commitlog.directories
     log = load_files(
-        store.commitlog.directories, store.base, settings.commitlog_file_size, release, change.aside
+        [one for one in directories if not is_data(one)], store.base, size, release, change.aside
     )
+    for data in filter(is_data, directories):
+        entries, units = load_member(store, data, size, release, change.aside)
+        log.segments += entries.segments
+        log.refusals += entries.refusals
     prediction.add(refusals=_explained(log.refusals, settings["mappedFileSizeCommitLog"]))
+    prediction.add(refusals=units.refusals)
     prediction.add(deleted_files=log.deleted.values())
     prediction.add(
         refusals=(refusal for refusal in _config_refusals(root) if refusal.file not in change.aside)
@@ -322,6 +339,7 @@ def load_store(
         settings.consumequeue_file_size,
         settings.batchconsumequeue_file_size,
         batch_topics,
+        entry_units=units.segments,
     )
 
 

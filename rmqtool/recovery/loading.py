@@ -13,17 +13,20 @@ import struct
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL, last_timed, timer_checkpoint
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted
+from rmqtool.formats.entry import ENTRY_UNITS
 from rmqtool.io import FileKind, Location, Status
 from rmqtool.javacompat import parse_int, parse_long
 from rmqtool.recovery import Prediction, PredictionDraft, Refusal
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.scan.records import record_at
 from rmqtool.store.broker_conf import DEFINITIONS, Origin
+from rmqtool.store.ledger import ENTRY_INDEX, framing_in
 from rmqtool.store.names import Listing
 from rmqtool.store.places import COMPACTION_LOGS, COMPACTION_QUEUES, names_in
 from rmqtool.store.segments import Segment, label_of
@@ -88,7 +91,8 @@ def load_files(
             continue
         reason = _refusal_reason(path, status, size)
         if reason is None:
-            loaded.segments.append(Segment(path, label, size_bytes, parse_long(path.name) or 0))
+            framing = framing_in(path.parent)
+            loaded.segments.append(Segment(path, label, size_bytes, parse_long(path.name) or 0, framing))
         else:
             loaded.refusals.append(Refusal(label, reason))
     return loaded
@@ -117,6 +121,30 @@ def load_queues(store: Store, directory: Location, size: int, release: Release) 
         for name, _ in entries(directory / topic)
         if (number := parse_int(name)) is not None
     ]
+
+
+ENTRY_INDEX_BYTES = 5 * 1024 * 1024 * ENTRY_UNITS.size
+"""Bytes of a file of the index of DLedger's entries, which no setting changes (``DLedgerConfig``)."""
+
+
+def load_member(
+    store: Store, data: Location, size: int, release: Release, aside: frozenset[str]
+) -> tuple[LoadedFiles, LoadedFiles]:
+    """Load the entries of a member of DLedger, and their index, in which a gap refuses the start, too.
+
+    Java: ``DLedgerMmapFileStore#load``, ``MmapFileList#doLoad``, ``#checkSelf`` (dledger 0.3.1.2, 0.3.3.4).
+    """
+    strict = replace(release, deletes_empty_last_file=False)
+    sizes = {data: size, data.parent / ENTRY_INDEX: ENTRY_INDEX_BYTES}
+    entries, units = (
+        load_files((directory,), store.base, wanted, strict, aside, store.listing)
+        for directory, wanted in sizes.items()
+    )
+    for files in (entries, units):
+        for before, after in pairwise(files.segments):
+            if after.start != before.stop:
+                files.refusals.append(Refusal(after.label, f"does not begin where {before.label} ends"))
+    return entries, units
 
 
 _UNIT = struct.Struct(">qiqqqh8x")

@@ -264,6 +264,19 @@ def _first_record(segment: Segment, start: Start) -> MessageHead | None:
     return head if head is not None and head.magic in magics else None
 
 
+def first_dispatched(entries: Sequence[Segment], start: Start) -> int:
+    """Return the number of the file of entries from which an unclean start dispatches again.
+
+    Java: ``DLedgerCommitLog#isMmapFileMatchedRecover`` (5.3.3, 5.5.1), which knows messages of V1 alone.
+    """
+    match = _match(start)
+    for number in range(len(entries) - 1, -1, -1):
+        head = decode_head(entries[number].read_at(entries[number].framing.lead, max(HEAD_SIZES), []))
+        if head is not None and head.magic == MAGIC_V1 and match.takes(head):
+            return number
+    return 0
+
+
 NO_UNITS = -1
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from rmqtool.doctor.choices import BrokerTakes
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import UsageError
 from rmqtool.findings import FindingCode, codes, counted
+from rmqtool.formats.framing import DLEDGER
 from rmqtool.formats.message import RECORD_STARTS
 from rmqtool.kernels.rows import MessageBatch, frame_stops, rules_of
 from rmqtool.recovery import (
@@ -40,6 +41,7 @@ from rmqtool.recovery import (
     window_hazards,
 )
 from rmqtool.recovery.catch_up import catch_up
+from rmqtool.recovery.entry_recovery import FollowedEntries, follow_entries
 from rmqtool.recovery.loaded import (
     DispatchStallError,
     IndexState,
@@ -59,6 +61,7 @@ from rmqtool.recovery.losses import (
     tell_losses,
 )
 from rmqtool.recovery.unit_queue import EmptyLastFileError
+from rmqtool.releases import UncleanStart
 from rmqtool.reput.dispatcher import Dispatcher
 from rmqtool.scan.classify import failure_code
 from rmqtool.scan.records import check_record
@@ -112,12 +115,7 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
             "controller mode: a start may cut records that replicas have not confirmed; it is not predicted"
         )
     settings = store.settings.of_broker(release)
-    for names in _NOT_FOLLOWED:
-        if all(settings[name].value for name in names):
-            raise NotPredictedError(
-                f"{' and '.join(names)}=true: the broker begins its dispatch elsewhere than without it; a"
-                " start of such a store is not predicted"
-            )
+    _check_settings(store, settings)
     hazards = settings_hazards(settings, store.settings, release)
     assumes = assumptions(store.settings, release)
     prediction = PredictionDraft(
@@ -141,6 +139,19 @@ def predict_start(store: Store, release: Release) -> tuple[Prediction, LoadedSto
     if prediction.made.starts:
         _add_shadowed(prediction, store, loaded)
     return prediction.made, loaded
+
+
+def _check_settings(store: Store, settings: Settings) -> None:
+    """Raise `NotPredictedError` for settings that change how a start goes."""
+    for names in _NOT_FOLLOWED:
+        if all(settings[name].value for name in names):
+            raise NotPredictedError(
+                f"{' and '.join(names)}=true: the broker begins its dispatch elsewhere than without it; a"
+                " start of such a store is not predicted"
+            )
+    is_ledger = any(segment.framing == DLEDGER for segment in store.commitlog)
+    if is_ledger and settings["duplicationEnable"].value:
+        raise NotPredictedError("duplicationEnable=true: a start of such a DLedger log is not predicted")
 
 
 def _check_order(log: Sequence[Segment]) -> None:
@@ -274,6 +285,7 @@ class _Start:
         records: LogRecords | None = None,
     ) -> None:
         self.looking, self.account, self.records = looking, account, records
+        self.followed: FollowedEntries | None = None
         self.loaded, self.prediction, self.log = loaded, prediction, loaded.log
         self.release = prediction.made.release
         self.policy = broker_policy(settings, self.release, loaded.batch_topics)
@@ -313,6 +325,10 @@ class _Start:
         self.loaded.destroy()
 
     def _recover(self) -> None:
+        entries = [segment for segment in self.log if segment.framing == DLEDGER]
+        if entries:
+            self._recover_entries(entries)
+            return
         number, recovery = log_recovery.first_file(self.log, self.start)
         self.prediction.set(recovery=recovery)
         refusal = log_recovery.skip_refusal(self.log[number], recovery)
@@ -335,7 +351,47 @@ class _Start:
             queue_end = self.loaded.max_physical_offset
         if queue_end >= walk.end:
             self.loaded.truncate(walk.end)
-        self._cut(walk)
+        if walk.last is not None:
+            self._cut(walk.last, walk.end)
+        crash = "cannot be read in places: a broker that maps it may crash (SIGBUS)."
+        self.prediction.add(hazards=[f"{label} {crash}" for label in walk.unreadable])
+
+    def _recover_entries(self, entries: Sequence[Segment]) -> None:
+        """Java: ``DLedgerCommitLog#recover`` (4.9.8), ``#dledgerRecoverNormally``, ``-Abnormally`` (5.x)."""
+        followed = self.followed = follow_entries(entries, self.loaded.entry_units, self.rules)
+        kind: Literal["normal", "abnormal"] = "abnormal" if self.loaded.unclean else "normal"
+        first = followed.first
+        self.prediction.set(recovery=Recovery(kind, first.label, first.start, followed.reason))
+        self.prediction.add(refusals=followed.refusals)
+        if followed.refusals:
+            return
+        kept = [segment for segment in entries if segment.start <= followed.end]
+        end, queue_end = followed.end, self.start.queue_end
+        if self.loaded.unclean and not self.release.reputs_from_queues:
+            again = kept[log_recovery.first_dispatched(kept, self.start) :]
+            switches = self.start.switches._replace(check_offsets=False)
+            walk = log_recovery.RecoveryWalk(again, self.rules, switches, again[0].start)
+            end = again[0].start
+            for batch in walk.batches():
+                end = max(end, (walk.last or again[0]).start)
+                end += int(batch.rows["total_size"].sum())  # without the headers of entries
+                self.loaded.take(self.dispatcher, batch, self.prediction.made.dispatched_by_recovery)
+            end = max(end, (walk.last or again[0]).start)
+            self.loaded.put(self.dispatcher, self.prediction.made.dispatched_by_recovery)
+            if self.release.unclean_start is UncleanStart.BY_OFFSET:
+                queue_end = self.loaded.checkpoint.logics_physical_offset
+        if queue_end >= end:
+            self.loaded.truncate(end)
+        at = next(segment for segment in reversed(kept) if segment.start <= followed.end)
+        self._cut(at, followed.end, followed.code, followed.says)
+        if followed.committed < followed.index:
+            left = counted(followed.index - followed.committed, "entry", "entries", spec=",")
+            self.prediction.add(
+                hazards=[
+                    f"{left} of the log are not known to be committed: a leader puts them into queues and"
+                    " index with its next message, a follower cuts those that its leader has not."
+                ]
+            )
 
     @property
     def _dispatches_again(self) -> bool:
@@ -361,21 +417,18 @@ class _Start:
         """The confirm offset while recovery dispatches: 4.9 has none (``CommitLog#confirmOffset``)."""
         return -1 if self.release.reputs_from_queues else self.loaded.checkpoint.confirm_phy_offset
 
-    def _cut(self, walk: log_recovery.RecoveryWalk) -> None:
-        segment, end = walk.last, walk.end
-        if segment is None:
-            return
+    def _cut(self, segment: Segment, end: int, code: FindingCode | None = None, says: str = "") -> None:
         if self.records is None:
             has_more = any(True for _ in records_after(self.log, end))
         else:
             has_more = bool((self.records.places >= end).any())
         cut = cut_at(segment, end, self.release, self.start.switches, has_more)
+        if code is not None:
+            cut = replace(cut, code=code.code, reason=says)
         if self.account is not None and (has_more or cut.code is not None or self._goes_on(end)):
             self.prediction.set(lost=tuple(lost_records(self.account.surveyed, self.loaded, end)))
         self.prediction.set(cut=cut)
         self.prediction.add(deleted_files=(one.label for one in self.log if one.start > end))
-        crash = "cannot be read in places: a broker that maps it may crash (SIGBUS)."
-        self.prediction.add(hazards=[f"{label} {crash}" for label in walk.unreadable])
 
     def _goes_on(self, end: int) -> bool:
         """Return whether a file after the end of the log begins with anything but zeros."""
@@ -394,6 +447,9 @@ class _Start:
                 self.prediction.add(refusals=[Refusal(label, reason, _REBUILD)])
 
     def _catch_up(self, end: int) -> None:
+        if self.followed is not None:
+            self._catch_up_entries(end, self.followed)
+            return
         if not self.release.reputs_from_queues:
             self.prediction.set(reput=Reput(end, None, Dispatched()))
             return
@@ -406,6 +462,23 @@ class _Start:
         self.prediction.set(reput=reput)
         if reput.stalled_at is None:
             self._correct_minimums()
+
+    def _catch_up_entries(self, end: int, followed: FollowedEntries) -> None:
+        """Dispatch what is committed, as 4.9 does while it starts, then what a leader commits."""
+        committed = max(followed.committed_stop, self.log[0].start)
+        reput = Reput(committed, None, Dispatched())
+        if self.release.reputs_from_queues:
+            reput = catch_up(self.loaded, committed, self.rules, self.dispatcher)
+        self.prediction.set(reput=reput)
+        if reput.stalled_at is None and followed.committed_stop < followed.last_stop:
+            start = max(reput.start, committed)
+            later = catch_up(self.loaded, end, self.rules, self.dispatcher, start=start)
+            done = reput.dispatched
+            done.start = later.dispatched.start if done.start is None else done.start
+            done.stop = later.dispatched.stop or done.stop
+            for name in ("messages", "units", "index_entries"):
+                setattr(done, name, getattr(done, name) + getattr(later.dispatched, name))
+        self._correct_minimums()
 
     def _conclude(self) -> None:
         prediction, loaded = self.prediction, self.loaded

@@ -23,6 +23,7 @@ from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.derived.queues import FileEnd, queues_of
 from rmqtool.findings import counted
+from rmqtool.formats.framing import PLAIN
 from rmqtool.javacompat import parse_int
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
@@ -284,7 +285,8 @@ class Deletions:
 def is_known(store: Store) -> bool:
     """Whether deletions of such a store are known: those of a DLedger log are its library's."""
     is_local = store.root is not None and store.root.local_path() is not None
-    return is_local and len(store.commitlog) > 0 and store.can(Deed.PREDICT) and not store.unread
+    is_plain = len(store.commitlog) > 0 and all(segment.framing == PLAIN for segment in store.commitlog)
+    return is_local and is_plain and store.can(Deed.PREDICT) and not store.unread
 
 
 def next_deletions(store: Store, within_ms: int | None = None) -> str | None:

@@ -45,7 +45,7 @@ class Layout(NamedTuple):
 _OF_FILES = frozenset({Deed.READ_LOG, Deed.COMPARE, Deed.REBUILD, Deed.SALVAGE})
 _QUEUES = frozenset({Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES})
 
-DLEDGER_LOG = Layout(_QUEUES | _OF_FILES | {Deed.INSTALL, Deed.CONVERT}, is_shown=True)
+DLEDGER_LOG = Layout(frozenset(Deed), is_shown=True)
 UNREAD_DLEDGER_LOG = Layout(_QUEUES, Structure.UNREAD_LOG)
 LOG_ON_OTHER_PATHS = Layout(_QUEUES, Structure.UNREAD_LOG)
 QUEUES_IN_ROCKSDB = Layout(_OF_FILES, Structure.UNREAD)

@@ -20,10 +20,7 @@ QUEUES = {Deed.READ_QUEUES, Deed.READ_LIGHT_QUEUES}
 @pytest.mark.parametrize(
     ("layout", "can"),
     [
-        (
-            layouts.DLEDGER_LOG,
-            QUEUES | READS | {Deed.INSTALL, Deed.CONVERT},
-        ),
+        (layouts.DLEDGER_LOG, set(Deed)),
         (layouts.UNREAD_DLEDGER_LOG, QUEUES),
         (layouts.LOG_ON_OTHER_PATHS, QUEUES),
         (layouts.QUEUES_IN_ROCKSDB, READS),
