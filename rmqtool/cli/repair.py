@@ -12,6 +12,7 @@ from rmqtool.cli.options import A_PATH, pairs_of, request_options
 from rmqtool.cli.session import Session, command
 from rmqtool.commands.repair import RepairReport, RepairRequest
 from rmqtool.errors import ExitStatus, RefusedError
+from rmqtool.io import FileKind, location_of
 from rmqtool.report.outcome_text import repair_text
 from rmqtool.report.output import Format
 
@@ -77,7 +78,7 @@ def repair_command(
     store = session.open(store_path)
     session.note_settings(store)
     other: Store | Path | None = settings_from
-    if settings_from is not None and not settings_from.is_file():
+    if settings_from is not None and location_of(settings_from).kind() is not FileKind.FILE:
         other = session.open(settings_from)
         session.note_broker(other)
     with session.output(store, whole=True) as stream:

@@ -130,11 +130,12 @@ EDITS: dict[str, Callable[[Path], None]] = {
     "noise in an older file": _bytes(4, 3000, b"\xaa" * 400),
     "a higher term from the newest on": _header(0, 3, term=8),
 }
+_INDEX_ALONE = "a short file of the index"  # the log is whole, so no other action is compared
 REFUSED: dict[str, Callable[[Path], None]] = {
     "place in the third newest": _header(2, 3, pos=9999),
     "index in the third newest": _header(2, 5, index=1),
     "no length in the third newest": _header(2, 4, size=0),
-    "a short file of the index": _short,
+    _INDEX_ALONE: _short,
     "a short file of entries": _short_data,
 }
 _REFUSED_FILES = {
@@ -165,9 +166,9 @@ def test_starts_go_as_predicted(version: jvm.Version, tmp_path: Path) -> None:
     for store in _stores(version):
         has_five = store.name.startswith("dledger-")
         for number, name in enumerate(EDITS):
-            if not has_five and ("older" in name or "oldest" in name):
+            if not has_five and (number % 4 or "older" in name or "oldest" in name):
                 continue
-            for unclean in (False, True) if has_five else (number % 2 == 0,):
+            for unclean in (False, True) if has_five else (number % 8 == 0,):
                 root = tmp_path / f"{store.name}-{number}-{unclean}"
                 cases.append(_case(store, name, root, unclean=unclean))
     differ = [
@@ -190,6 +191,7 @@ def test_a_start_that_ends_the_process_is_refused(version: jvm.Version, name: st
         prediction = opened.predict_recovery(version)
     assert not prediction.loads
     assert {refusal.file for refusal in prediction.refusals} <= _REFUSED_FILES
-    assert [one.action for one in report.outcomes if one.recommended] == [Action.SALVAGE]
+    recommended = [one.action for one in report.outcomes if one.recommended]
+    assert recommended == ([] if name == _INDEX_ALONE else [Action.SALVAGE])
     with pytest.raises(jvm.BrokerFailure, match="ended with 255"):
         jvm.recover(version, [jvm.Found(case.root, case.conf)])
