@@ -154,6 +154,7 @@ def test_nothing_is_lost_of_a_sound_store(store: str, unclean: bool, tmp_path: P
             case, id=f"{case.code}: {case.name}", marks=() if case.code in QUICK else pytest.mark.mutation
         )
         for case in CASES
+        if case.code != "CL-FOREIGN"  # to the model every whole record is one of the log: see test_foreign.py
     ],
 )
 @pytest.mark.parametrize("unclean", [False, True])
