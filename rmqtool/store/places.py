@@ -106,9 +106,11 @@ def features_of(root: Location, settings: Settings, log: Collection[Location]) -
     features = []
     for place in PLACES:
         if place.code is not None:
-            for path in islice(place.found_in(root), _LISTED):
+            paths = list(islice(place.found_in(root), _LISTED))
+            for path in paths:
                 if place.code is codes.ST_DLEDGER:
-                    features.append(_ledger_feature(path, root, is_read=path / DATA in log))
+                    is_read = path / DATA in log
+                    features.append(_ledger_feature(path, root, is_read=is_read, is_alone=len(paths) == 1))
                     continue
                 is_empty = place.path == ROCKSDB_STORE and not _has_rows(path)
                 features.append(Feature(place.code, path.relative_to(root), is_empty))
@@ -123,11 +125,16 @@ def features_of(root: Location, settings: Settings, log: Collection[Location]) -
     return (*_queue_features(root, settings, queues), *others)
 
 
-def _ledger_feature(path: Location, root: Location, *, is_read: bool) -> Feature:
+_SEVERAL = "one of several members here: copy each into a directory of its own, or give -p dLegerSelfId=ID"
+
+
+def _ledger_feature(path: Location, root: Location, *, is_read: bool, is_alone: bool) -> Feature:
+    label = path.relative_to(root)
     if is_read:
         note = progress_of(path).sentence
-        return Feature(codes.ST_DLEDGER_LOG, path.relative_to(root), layout=DLEDGER_LOG, note=note)
-    return Feature(codes.ST_DLEDGER, path.relative_to(root), layout=UNREAD_DLEDGER_LOG)
+        return Feature(codes.ST_DLEDGER_LOG, label, layout=DLEDGER_LOG, note=note)
+    note = "" if is_alone else _SEVERAL
+    return Feature(codes.ST_DLEDGER, label, layout=UNREAD_DLEDGER_LOG, note=note)
 
 
 def _queue_features(root: Location, settings: Settings, databases: list[Feature]) -> Iterator[Feature]:

@@ -267,7 +267,9 @@ def test_what_cannot_be_converted_is_refused_in_a_sentence(root: Path, run: Call
     with pytest.raises(UsageError, match="give its root"):
         rmqtool.open(root / "dledger-n0" / "data").convert(root.parent / "plain")
     shutil.copytree(root / "dledger-n0", root / "dledger-n1")
-    with pytest.raises(EnvironmentFailureError, match="dledger-n0: DLedger store, which convert"):
+    with pytest.raises(
+        EnvironmentFailureError, match="dledger-n0: DLedger store, one of several members here: copy each"
+    ):
         convert(root)
     shutil.rmtree(root / "dledger-n1")
     (root.parent / "plain").mkdir()
