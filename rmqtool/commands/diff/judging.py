@@ -111,6 +111,9 @@ def _share(
     records, older_records = parting.beyond[side], parting.older[side]
     records += parting.own[side] if parting.log_offset is not None else 0
     log, last = store.commitlog, end.last
+    segment = log.segment_at(since)
+    if parting.log_offset is None and segment is not None:  # the other log's end, where a frame begins
+        since = segment.framing.record_at(since)
     first = (LogMessage.of(record_at(log, since)), EntryMark.at(log, since)) if own else (None, None)
     if is_apart:
         records, own, older_records, older = records + older_records, own + older, 0, 0

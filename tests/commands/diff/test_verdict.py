@@ -342,6 +342,18 @@ def test_the_first_entries_of_members_that_differ_are_named(tmp_path: Path, run:
     assert told.status == 1
 
 
+def test_the_first_entry_that_a_member_has_alone_is_named(tmp_path: Path) -> None:
+    """The other's log ends where the frame of that entry begins, 48 bytes before its message."""
+    a, _ = member(tmp_path / "a", terms=(1, 1), own=10)
+    b, _ = member(tmp_path / "b", terms=(1, 1), own=6)
+    verdict = verdict_of(a, b)
+    ours, theirs = verdict.shares
+    assert (verdict.histories, verdict.ahead, ours.records) == ("one", "a", 4)
+    assert (ours.first_entry, theirs.first_entry) == (EntryMark(36, 1), None)
+    assert ours.first is not None
+    assert ours.first.queue_offset == 36
+
+
 def test_entries_differ_in_their_headers_alone(tmp_path: Path, run: Callable[..., Run]) -> None:
     """The first byte that differs is one of the header, which belongs to the message after it."""
     a, log = member(tmp_path / "a", terms=(1, 3), own=10)
