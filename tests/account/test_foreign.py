@@ -30,7 +30,7 @@ def test_the_messages_of_a_file_under_that_of_another_broker_are_lost(
     name: str, other: str, tmp_path: Path
 ) -> None:
     """At each place of the log: verify counts what the file had, and salvage is what keeps the rest."""
-    shared = sorted(path.name for path in (fixture(other) / "commitlog").iterdir())[:-1]  # that has few records
+    shared = sorted(path.name for path in (fixture(other) / "commitlog").iterdir())[:-1]  # which is short
     places = sorted(records_of(fixture(name) / "commitlog"))
     for path in sorted((fixture(name) / "commitlog").iterdir())[:-1]:
         if path.name not in shared:
