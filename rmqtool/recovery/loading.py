@@ -127,6 +127,11 @@ ENTRY_INDEX_BYTES = 5 * 1024 * 1024 * ENTRY_UNITS.size
 """Bytes of a file of the index of DLedger's entries, which no setting changes (``DLedgerConfig``)."""
 
 
+_WRITTEN_AGAIN = (
+    "Move dledger-ID/index/ out of the store, on a copy of it: a start writes the units of all entries again."
+)
+
+
 def load_member(
     store: Store, data: Location, size: int, release: Release, aside: frozenset[str]
 ) -> tuple[LoadedFiles, LoadedFiles]:
@@ -144,6 +149,7 @@ def load_member(
         for before, after in pairwise(files.segments):
             if after.start != before.stop:
                 files.refusals.append(Refusal(after.label, f"does not begin where {before.label} ends"))
+    units.refusals[:] = [replace(refusal, remedy=_WRITTEN_AGAIN) for refusal in units.refusals]
     return entries, units
 
 
