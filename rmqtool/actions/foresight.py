@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -49,6 +49,11 @@ if TYPE_CHECKING:
 
 _JUDGED = frozenset({Structure.COMMITLOG, Structure.CONSUMEQUEUE, Structure.INDEX})
 _LARGEST_OFFSET = (1 << 63) // UNIT_SIZE
+_UNKNOWN: dict[str, Any] = {
+    **dict.fromkeys(("served", "wrong", "unserved", "unindexed", "reused")),
+    "placeholders": 0,
+}
+"""Counts of a start that does not take place."""
 _REBUILT = Change(queues=True, index=True, is_clean=True)
 
 
@@ -120,18 +125,6 @@ def _left_out(findings: Findings) -> tuple[frozenset[str], int | None]:
     return frozenset(deleted), min((place for place in stale if place is not None), default=None)
 
 
-def _stopped(outcome: Outcome) -> Outcome:
-    """Return what is known of an outcome whose broker does not start."""
-    return Outcome(
-        action=outcome.action,
-        setting=outcome.setting,
-        starts=False,
-        forgets=outcome.forgets,
-        lost=outcome.lost,
-        command=outcome.command,
-    )
-
-
 def _has_expired(queue: Queue, log_start: int) -> bool:
     """Whether a queue led to no record of the log; the place of a batch queue's last one is its start."""
     return queue.last_found < log_start + (not queue.batch)
@@ -183,7 +176,7 @@ class _Actions:
         salvaged = self._salvage(start)
         yield self._repair(start, salvaged)
         yield self._rebuild()
-        yield salvaged if salvaged.starts or salvaged.refused else _stopped(salvaged)
+        yield salvaged if salvaged.starts else replace(salvaged, **_UNKNOWN)
 
     def _settings(self) -> Iterator[tuple[str, str]]:
         """Yield the settings of a start that can help."""
@@ -201,9 +194,7 @@ class _Actions:
             return self._refused(Action.REPAIR, refused)
         repaired = self._changed(Action.REPAIR, change)
         is_damaged = is_log_damaged(self._store, self._findings)
-        if (
-            "config/topics.json" in change.aside and not salvaged.refused
-        ):  # once repaired, a salvage copies it
+        if "config/topics.json" in change.aside and not salvaged.refused:  # a salvage copies what is repaired
             forgets = tuple(file for file in salvaged.forgets if file not in change.aside)
             salvaged = replace(salvaged, starts=True, forgets=forgets)
         is_proof = spares_proof(start, repaired, salvaged, is_log_damaged=is_damaged)
@@ -287,10 +278,14 @@ class _Actions:
         command = shlex.join(self._commands.of(action, setting))
         end = 0 if prediction.cut is None else prediction.cut.physical_offset
         if not prediction.starts:
-            stopped = Outcome(
-                action=action, setting=setting, forgets=forgets, lost=self._lost(0), command=command
+            return Outcome(
+                action=action,
+                setting=setting,
+                starts=False,
+                lost=self._lost(0),
+                forgets=forgets,
+                command=command,
             )
-            return _stopped(stopped)
         unindexed = 0
         if self._is_indexed:
             items = indexed(self._store, loaded, self._geometry, self._reached)

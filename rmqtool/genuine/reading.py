@@ -170,8 +170,8 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     foreign = tuple(copy.log.segments[number].label for number in judged.foreign)
     if foreign:  # its records are none of this log
-        false = np.union1d(copy.false, judged.places[judged.is_foreign])
-        copy = replace(where(copy, ~judged.is_foreign), false=false)
+        are_foreign = judged.is_foreign
+        copy = replace(where(copy, ~are_foreign), false=np.union1d(copy.false, judged.places[are_foreign]))
         judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~copy.units["light"]]] = True

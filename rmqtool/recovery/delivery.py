@@ -98,9 +98,9 @@ class _Log(NamedTuple):
         It checks neither the lengths of a record nor its PHYSICALOFFSET, one of 4.x not even its magic
         (``MessageDecoder#decode``).
         """
-        segment = next((file for file in self.segments if file.start <= place < file.stop), None)
-        is_own = segment is not None and segment.label not in self.foreign
-        data = b"" if segment is None or not is_own else segment.read_at(place - segment.start, size, [])
+        own = (file for file in self.segments if file.label not in self.foreign)
+        segment = next((file for file in own if file.start <= place < file.stop), None)
+        data = b"" if segment is None else segment.read_at(place - segment.start, size, [])
         head = decode_head(data) if len(data) == size else None
         width = TOPIC_LENGTHS.get(head.magic if self.knows_v2 else MAGIC_V1) if head is not None else None
         if head is None or width is None or head.body_length < 0:

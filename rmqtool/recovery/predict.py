@@ -176,11 +176,11 @@ def records_of(store: Store, release: Release) -> LogRecords:
     if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
         copy = reading.copy
         records = LogRecords.of(store.own_log, policy.with_batch_topics(copy.batch_topics), copy)
-        return replace(records, foreign=surveyed.foreign)
-    records = LogRecords.read(store.own_log, policy, surveyed.false)
-    proven = policy.with_batch_topics(records.unknown_batch_topics)
-    if proven != policy:
-        records = LogRecords.read(store.own_log, proven, surveyed.false)
+    else:
+        records = LogRecords.read(store.own_log, policy, surveyed.false)
+        proven = policy.with_batch_topics(records.unknown_batch_topics)
+        if proven != policy:
+            records = LogRecords.read(store.own_log, proven, surveyed.false)
     return replace(records, foreign=surveyed.foreign)
 
 
@@ -382,8 +382,7 @@ class _Start:
                 queue_end = self.loaded.checkpoint.logics_physical_offset
         if queue_end >= end:
             self.loaded.truncate(end)
-        at = next(segment for segment in reversed(kept) if segment.start <= followed.end)
-        self._cut(at, followed.end, followed.code, followed.says)
+        self._cut(kept[-1], followed.end, followed.code, followed.says)
         if followed.committed < followed.index:
             left = counted(followed.index - followed.committed, "entry", "entries", spec=",")
             self.prediction.add(

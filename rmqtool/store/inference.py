@@ -365,7 +365,7 @@ class SettingsInference:
             has_newer_offsets=newer_offsets is True,
             has_checkpoint=any(checkpoint),
             has_config=(root / CONFIG_DIRECTORY).is_open(),
-            has_batch_queues=bool(self.batch_topics()),
+            has_batch_queues=newer_offsets is None and bool(self.batch_topics()),  # else nothing is open
         )
         return signs if signs.touched_by_5_4 else signs._replace(since=self._tag_items() or signs.since)
 
