@@ -194,7 +194,7 @@ class OffsetWalk:
         starts = np.ascontiguousarray(copy.records["log_offset"])
         for first in range(0, len(copy.units), _FOLLOWED):
             units = copy.units[first : first + _FOLLOWED]
-            units = units[~units["light"] & ~np.isin(units["log_offset"], unplaced)]
+            units = units[~units["light"] & ~are_among(units["log_offset"], unplaced)]
             stops = frame_stops(copy.records[np.searchsorted(starts, units["log_offset"])])
             columns = (units[name] for name in ("queue", "queue_offset", "count", "log_offset"))
             places = np.stack([*columns, stops], axis=1, dtype=np.int64)

@@ -36,19 +36,19 @@ _IN_THE_WAY = {
 
 def is_log_damaged(store: Store, findings: Findings) -> bool:
     """Whether the log has errors beside files that do not belong to it."""
-    strays = store.once(_spare)
+    strays = store.once(own_counts)
     return any(
         finding.structure is Structure.COMMITLOG
         and finding.severity is Severity.ERROR
-        and finding.file not in strays
+        and strays.get(finding.file or "") != 0
         for finding in findings
     )
 
 
-def _spare(store: Store) -> set[str]:
-    """Return what does not belong into the log's directories, and has no record that the log lacks."""
-    root, log = store.base, store.commitlog
-    return {stray.label for stray in log.strays if own_records(stray, root, log) == 0}
+def own_counts(store: Store) -> dict[str, int | None]:
+    """Return how many records that the log lacks each stray of it has, by label; None: it cannot be read."""
+    log = store.commitlog
+    return {stray.label: own_records(stray, store.base, log) for stray in log.strays}
 
 
 def spares_proof(start: Outcome, repaired: Outcome, salvaged: Outcome, *, is_log_damaged: bool) -> bool:
@@ -68,7 +68,7 @@ def keeps_abort(findings: Findings) -> bool:
 
 def is_unsettled(store: Store) -> bool:
     """Whether a file that is none of the log's holds records that the log lacks."""
-    return {stray.label for stray in store.commitlog.strays} != store.once(_spare)
+    return any(own != 0 for own in store.once(own_counts).values())
 
 
 def damaged_parts(store: Store, findings: Findings, *, takes_abort: bool = True) -> frozenset[Structure]:
@@ -138,7 +138,8 @@ def repair_change(store: Store, findings: Findings) -> tuple[Change | None, str]
         return None, "only stores on a disk of this machine are repaired"
     if is_unsettled(store):
         return None, "a file beside the log's holds records that the log lacks: it is for you to choose"
-    aside = {label for label in store.once(_spare) if (root / label).kind() is not None}
+    spare = (label for label, own in store.once(own_counts).items() if own == 0)
+    aside = {label for label in spare if (root / label).kind() is not None}
     aside |= {
         diagnosis.file
         for diagnosis in diagnose(store)

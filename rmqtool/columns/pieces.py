@@ -48,9 +48,8 @@ def log_job(
     store: Store, messages: MessageFilter, begin: int | None, end: int | None, choice: ColumnChoice
 ) -> ColumnJob:
     """Return the job that reads columns of a store's log between two physical offsets."""
-    log = store.own_log
-    edge = FoundEdge.of(store, log)
-    return ColumnJob(log, store.settings.delay_levels, messages, choice, begin=begin or 0, end=end, edge=edge)
+    levels, edge = store.settings.delay_levels, FoundEdge.of(store)
+    return ColumnJob(store.own_log, levels, messages, choice, begin=begin or 0, end=end, edge=edge)
 
 
 class LogPiece(NamedTuple):

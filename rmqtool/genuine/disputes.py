@@ -281,7 +281,7 @@ class FrameDisputes(Disputes):
     def _slivers(self, records: Rows) -> int:
         """Count the bytes between records of one file that are fewer than any record takes."""
         starts, stops = frame_starts(records), frame_stops(records)
-        of_file = np.searchsorted([segment.start for segment in self._copies[0].log], starts, "right")
+        of_file = self._copies[0].file_numbers(starts)
         apart = np.where(of_file[1:] == of_file[:-1], starts[1:] - stops[:-1], 0)
         return int(((apart > 0) & (apart < SMALLEST_RECORD)).sum())
 

@@ -32,18 +32,17 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
     """
     segments, units = copy.log.segments, copy.units
-    starts = np.array([segment.start for segment in segments], np.int64)
     own = np.flatnonzero(~units["light"])
-    file_of = np.searchsorted(starts, units["log_offset"][own], "right") - 1
+    file_of = copy.file_numbers(units["log_offset"][own])
     hits = np.bincount(file_of[confirmed[own]], minlength=len(segments))
     listed = np.zeros(len(segments), np.int64)
     for key, rows in evidence.units.items():
         if not key[0].startswith(LMQ_PREFIX):
             places = rows["log_offset"][rows["log_offset"] < copy.log.stop]
-            numbers = np.searchsorted(starts, places, "right") - 1
+            numbers = copy.file_numbers(places)
             listed += np.bincount(numbers[numbers >= 0], minlength=len(segments))
     misses = listed - hits
-    of_records = np.searchsorted(starts, copy.records["log_offset"], "right") - 1
+    of_records = copy.file_numbers(copy.records["log_offset"])
     records = np.bincount(of_records, minlength=len(segments))
     damaged = np.bincount(of_records[copy.damaged], minlength=len(segments))
     suspects = (hits * _FEW < misses) & (2 * damaged < records)

@@ -474,9 +474,7 @@ class JudgedRecords(ChainedCopy):
     @property
     def is_foreign(self) -> Bools:
         """Return which records lie in files of another log, ``(n,)``."""
-        starts = np.array([segment.start for segment in self.copy.log], np.int64)
-        inside = np.isin(np.searchsorted(starts, self.places, "right") - 1, self.foreign)
-        return np.asarray(inside)
+        return np.asarray(np.isin(self.copy.file_numbers(self.places), self.foreign))
 
     def _judge_heads(self, *, keep_damaged: bool) -> None:
         """Link the damaged records whose heads other evidence confirms; return them if wanted."""

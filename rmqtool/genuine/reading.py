@@ -161,7 +161,7 @@ def _has_true(rows: Rows, false: Int64s) -> bool:
 def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None) -> Reading:
     """Read a damaged log, on an engine or in threads of its own."""
     file_size = store.settings.commitlog_file_size
-    log, _ = under_own_names(log.without_excess(file_size), file_size)
+    log, _ = under_own_names(log, file_size)
     evidence = read_evidence(store)
     policy = DispatchPolicy.from_settings(store.settings)
     copy = uncover(read_copy(log, policy, engine or LocalEngine(), indexed=True), [evidence])

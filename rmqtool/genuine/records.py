@@ -283,6 +283,12 @@ class LogCopy:
         damaged: Bools = (self.records["marks"] & int(DAMAGED)) != 0
         return damaged
 
+    def file_numbers(self, physical_offsets: Int64s) -> Int64s:
+        """Return the number of the file that each of some places lies in, ``(n,)``; -1 before the first."""
+        starts = np.array([segment.start for segment in self.log], np.int64)
+        numbers: Int64s = np.searchsorted(starts, physical_offsets, "right") - 1
+        return numbers
+
     def between(self) -> Iterator[tuple[int, int]]:
         """Yield where bytes between the records of this copy begin and end, by physical offset."""
         mine = self.records[self.records["source"] == 0]

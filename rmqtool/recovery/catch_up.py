@@ -32,14 +32,16 @@ def catch_up(
     dispatcher: Dispatcher,
     known: LogRecords | None = None,
     start: int | None = None,
+    done: Dispatched | None = None,
 ) -> Reput:
     """Dispatch from the end of the consume queues, or ``start``, to physical offset ``log_end``.
 
-    Records that are ``known`` to be read and dispatched just so are not read again.
+    Records that are ``known`` to be read and dispatched just so are not read again. What is dispatched is
+    added to what was ``done`` before.
     """
     segments = [one for one in loaded.log if one.start <= log_end]
     start = log_offset = max(loaded.max_physical_offset if start is None else start, segments[0].start)
-    done, kept = Dispatched(), 0
+    done, kept = done or Dispatched(), 0
     ranges: list[tuple[int, int]] = []  # of known records, in log order
     while log_offset < log_end:
         segment = next((file for file in segments if file.start <= log_offset < file.stop), None)

@@ -7,19 +7,18 @@ entries that differ are written again, and refuse nothing.
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingCode, codes
 from rmqtool.formats.entry import ENTRIES, ENTRY_MAGIC, ENTRY_UNITS, Entry, EntryUnit
 from rmqtool.kernels.rows import frame_stops
 from rmqtool.recovery import Refusal
 from rmqtool.scan.entries import entry_headers, fits_frame
 from rmqtool.scan.walk import SegmentWalk
+from rmqtool.store.ledger import CHECKPOINT, PROGRESS, property_in
 from rmqtool.store.segments import Segment, Window
 
 if TYPE_CHECKING:
@@ -31,9 +30,6 @@ if TYPE_CHECKING:
 
 _FILES_FOLLOWED = 3
 _NONE = -1
-_END = b"\xff\xff\xff\xff"
-_CHECKPOINT_BYTES = 4096
-_COMMITTED = re.compile(rb"^[ \t]*committedIndex[ \t]*[=:][ \t]*(\S*)", re.MULTILINE)
 _REMEDY = (
     "Restore the file from another member of the group; rmqtool salvage makes a plain store of every message"
     " that is read."
@@ -83,7 +79,7 @@ class FollowedEntries:
         while True:  # what is wrong with a message ends the walk, and not the log
             window.focus(self.end - segment.start)
             data = window.read_at(self.end - segment.start, ENTRIES.size)
-            if data.startswith(_END):
+            if segment.framing.end_size(data) is not None:
                 self.end, self.says = segment.stop, "the end of the last file"
                 return True
             header = ENTRIES.decode(data)
@@ -171,7 +167,7 @@ def _committed_refusals(
     elif followed.committed_stop == _NONE:
         unit = _unit(units, followed.committed)
         if unit is None:
-            label = f"{oldest.path.parent.parent.name}/checkpoint"
+            label = f"{oldest.path.parent.parent.name}/{CHECKPOINT}"
             return (Refusal(label, f"names entry {followed.committed}, which has no unit"),)
         followed.committed_stop = unit.pos + unit.size
     return ()
@@ -200,15 +196,9 @@ def _unit(units: Sequence[Segment], index: int) -> EntryUnit | None:
 
 def _committed(member: Location) -> tuple[int, tuple[Refusal, ...]]:
     """Return the committed index of a member's checkpoint, -1 if it says none; and why it is not read."""
-    path = member / "checkpoint"
+    name = PROGRESS[CHECKPOINT]
+    said = property_in(member / CHECKPOINT, name)
     try:
-        text = path.read_head(_CHECKPOINT_BYTES, []) if path.is_regular() else b""
-    except EnvironmentFailureError:
-        return _NONE, ()
-    match = _COMMITTED.search(text)
-    if match is None or not match[1]:
-        return _NONE, ()
-    try:
-        return int(match[1]), ()
+        return int(said or _NONE), ()
     except ValueError:
-        return _NONE, (Refusal(f"{member.name}/checkpoint", "has a committedIndex that is not a number"),)
+        return _NONE, (Refusal(f"{member.name}/{CHECKPOINT}", f"has a {name} that is not a number"),)

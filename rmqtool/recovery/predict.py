@@ -471,12 +471,7 @@ class _Start:
         self.prediction.set(reput=reput)
         if reput.stalled_at is None and followed.committed_stop < followed.last_stop:
             start = max(reput.start, committed)
-            later = catch_up(self.loaded, end, self.rules, self.dispatcher, start=start)
-            done = reput.dispatched
-            done.start = later.dispatched.start if done.start is None else done.start
-            done.stop = later.dispatched.stop or done.stop
-            for name in ("messages", "units", "index_entries"):
-                setattr(done, name, getattr(done, name) + getattr(later.dispatched, name))
+            catch_up(self.loaded, end, self.rules, self.dispatcher, start=start, done=reput.dispatched)
         self._correct_minimums()
 
     def _conclude(self) -> None:

@@ -399,7 +399,7 @@ class FoundEdge:
     def of(cls, store: Store, log: FileQueue | None = None) -> FoundEdge:
         """Return the edge of a store's log, or of what is taken for that log."""
         size = store.settings.commitlog_file_size
-        segments = (store.commitlog.without_excess(size) if log is None else log).segments
+        segments = (store.own_log if log is None else log).segments
         known = any(segment.size_bytes == size for segment in segments)
         writer = page_writer(store.settings)
         return cls(segments, store.is_end_torn_by_kill, size if known else None, writer)

@@ -19,10 +19,12 @@ MEMBERS = "dledger-*"
 CARVED_MEMBER = "dledger-carved"
 """Of entries that were carved: no record names a member."""
 DATA, ENTRY_INDEX = "data", "index"
-PROGRESS = {"currterm": "currTerm", "checkpoint": "committedIndex"}
+CHECKPOINT = "checkpoint"
+PROGRESS = {"currterm": "currTerm", CHECKPOINT: "committedIndex"}
 """Files of Java properties of a member, and the number that each is for."""
 _FILES = 20 * "[0-9]"
 _PROPERTIES_BYTES = 4096
+_NUMBER = re.compile(rb"-?[0-9]{1,19}")
 
 
 def is_data(directory: Location) -> bool:
@@ -92,14 +94,15 @@ class MemberProgress(NamedTuple):
 
 def progress_of(member: Location) -> MemberProgress:
     """Return the progress of a member."""
-    return MemberProgress(*(_property(member / file, name) for file, name in PROGRESS.items()))
+    said = (property_in(member / file, name) or b"" for file, name in PROGRESS.items())
+    return MemberProgress(*(int(text) if _NUMBER.fullmatch(text) else None for text in said))
 
 
-def _property(path: Location, name: str) -> int | None:
-    """Return a number in a file of Java properties; None if it is not there."""
+def property_in(path: Location, name: str) -> bytes | None:
+    """Return what a file of Java properties says for a name; None if it does not, or is not read."""
     try:
         text = path.read_head(_PROPERTIES_BYTES, []) if path.is_regular() else b""
     except EnvironmentFailureError:
         return None
-    match = re.search(rf"^{name}=(-?[0-9]{{1,19}})\s*$".encode(), text, re.MULTILINE)
-    return int(match[1]) if match else None
+    match = re.search(rf"^[ \t]*{name}[ \t]*[=:][ \t]*(\S*)".encode(), text, re.MULTILINE)
+    return match[1] if match else None

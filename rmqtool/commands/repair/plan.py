@@ -25,7 +25,6 @@ from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, Checkp
 from rmqtool.outcomes import Action, best, outcome_of
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
-from rmqtool.store.twins import own_records
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -187,8 +186,9 @@ class _Planner:
         """Set aside what lies in the log's directory and does not belong there, if it has no own records."""
         if not self._request.wants(RepairPart.STRAYS):
             return
+        counts = self._store.once(repairs.own_counts)
         for stray in self._store.commitlog.strays:
-            own = own_records(stray, self._root, self._store.commitlog)
+            own = counts[stray.label]
             if own != 0:
                 self._leave(RepairPart.STRAYS, stray.label, _keep(own))
             elif (self._root / stray.label).kind() is None:
