@@ -116,6 +116,9 @@ _FEW_ROWS, _FEW_BYTES = BATCH_ROWS >> 1, BATCH_BYTES >> 2
 
 _SLOTS = 1 << 15
 _WORD_BYTES = 1 << 20
+_FEWER = (
+    8  # as many times less room for words in a small batch, which the system then gives by its small pages
+)
 _PIECES = 16  # keys or properties of a message, beside the room for the longest
 _LONGEST_PROPERTIES = 1 << 15
 _PORT_BYTES = 4
@@ -158,7 +161,8 @@ class ColumnBuffers:
     def __init__(self, file: str, choice: ColumnChoice, room: int, room_bytes: int) -> None:
         self.file = file
         self.takes = np.array([camel_case(take.name.lower()) in choice.names for take in Take], np.int64)
-        pieces = _PIECES * room + _LONGEST_PROPERTIES
+        pieces, fewer = _PIECES * room + _LONGEST_PROPERTIES, _FEWER if room < BATCH_ROWS else 1
+        slots, word_bytes = _SLOTS // fewer, _WORD_BYTES // fewer
         self.counts = np.zeros(ColumnCount.WORDS + len(Word), np.int64)
         self._memory = Memory(
             (
@@ -167,9 +171,9 @@ class ColumnBuffers:
                 ((len(Text), room_bytes), np.uint8),
                 ((len(Text), pieces + 1), np.int32),
                 ((2, room + 1), np.int32),
-                ((len(Word), _SLOTS), np.int32),
-                ((len(Word), _SLOTS // 2), np.int32),
-                ((len(Word), _WORD_BYTES), np.uint8),
+                ((len(Word), slots), np.int32),
+                ((len(Word), slots // 2), np.int32),
+                ((len(Word), word_bytes), np.uint8),
             )
         )
         self.longs, self.numbers, self.texts, self.stops, self.list_stops, *words = self._memory.arrays
@@ -222,15 +226,14 @@ class ColumnBuffers:
             self._damage[n] = message.damage
         return True
 
-    def clear(self) -> None:
-        """Forget the messages; the words stay."""
-        self.counts[: ColumnCount.WORDS] = 0
-        self.used[:] = 0
+    def release(self) -> None:
+        """Let other columns have the memory at once, also that of columns that do not last."""
+        self._memory.release()
 
     def columns(self, remarks: tuple[str, ...] = (), *, lasting: bool = True) -> rows.Columns:
         """Return the columns; nothing may be added after that.
 
-        With ``lasting`` False, they share their memory with these, until `clear`.
+        With ``lasting`` False, they share their memory with these, until `release`.
         """
         words = tuple(
             tuple(
@@ -255,7 +258,7 @@ class ColumnBuffers:
         texts = [text[:length].copy() for text, length in zip(self.texts, self.used, strict=True)]
         numbers = self.longs[:, :count].copy(), self.numbers[:, :count].copy()
         stops = self.stops[:, :pieces].copy(), self.list_stops[:, : count + 1].copy()
-        self._memory.release()
+        self.release()
         return [*numbers, texts, *stops]
 
     def _texts_of(self, message: Message) -> dict[Text, list[bytes]]:

@@ -38,7 +38,6 @@ OUT_BYTES = 1 << 19
 ROOM_ROWS, ROOM_BYTES = 1 << 10, 1 << 17
 """Messages between columns and lines, and room for their texts of one kind; more for a longer one."""
 
-_MOST_WORDS = 512
 _ENCODINGS = ("utf-8", "hex", "base64")
 _WITHOUT_NUMBERS = {
     "body": Cell.BODY,
@@ -222,12 +221,9 @@ class _LineFilling(Filling):
         self._maker = LineMaker(form)
 
     def finished(self) -> Iterator[rows.Lines]:
-        """Yield the lines of the current batch; its memory takes the next one."""
-        if self._buffers is None or not len(self._buffers):
-            return
-        columns = self._buffers.columns(lasting=False)
-        for piece in self._maker.lines(columns):
-            yield rows.Lines(bytes(piece))
-        self._buffers.clear()
-        if max(map(len, columns.words)) > _MOST_WORDS:  # each batch takes them all
-            self._buffers = None
+        """Yield the lines of the current batch, whose memory then takes the next one, of any split."""
+        buffers, self._buffers = self._buffers, None
+        if buffers is not None:
+            for piece in self._maker.lines(buffers.columns(lasting=False)):
+                yield rows.Lines(bytes(piece))
+            buffers.release()
