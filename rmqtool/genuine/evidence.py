@@ -57,11 +57,13 @@ class QueueEvidence:
         units: by topic and queue id, ``(n,)`` of ``LISTED_ROW`` by queue offset.
         unread: sentences about unreadable files.
         declared: by topic, how many queues ``topics.json`` gives it.
+        stores: the ones that were read; their index files list places, too.
     """
 
     units: dict[tuple[str, int], Rows] = field(default_factory=dict)
     unread: list[str] = field(default_factory=list)
     declared: dict[str, int] = field(default_factory=dict)
+    stores: list[Store] = field(default_factory=list)
 
     def of(self, key: tuple[str, int]) -> Rows:
         """Return the units of a queue; none of one that is not there."""
@@ -85,13 +87,14 @@ class QueueEvidence:
             if len(rows) > len(self.of(key)):
                 self.units[key] = rows
         self.unread += other.unread
+        self.stores += other.stores
         for topic, queues in other.declared.items():
             self.declared[topic] = max(queues, self.declared.get(topic, 0))
 
 
 def read_evidence(store: Store) -> QueueEvidence:
     """Read all queues of a store; unreadable data proves nothing."""
-    evidence, beyond = QueueEvidence(declared=_declared(store)), UnitsBeyond(store)
+    evidence, beyond = QueueEvidence(declared=_declared(store), stores=[store]), UnitsBeyond(store)
     for queue, units in queue_units(store, evidence.unread):
         rows = _listed(units.sane)
         if queue.topic is not None and queue.queue_id is not None and len(rows):

@@ -1,25 +1,47 @@
 """Files of another log: one was copied over a file of this log, or restored into the wrong store.
 
-Their records lie where they say, and every checksum holds. But units lead to other places in such a file and
-to none of its records, and the queue offsets of its records go on neither from the file before nor to the one
-after. Units made of another log fail the first test in every file; a queue that is damaged fails the second.
+Their records lie where they say, and every checksum holds. But what lists the log's messages leads to other
+places in such a file and to none of its records, and the queue offsets of its records go on neither from the
+file before nor to the one after. Units made of another log fail the first test in every file; a queue that is
+damaged fails the second. Where no unit leads into a file, the items of the index are what lists its messages.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from contextlib import suppress
+from itertools import compress
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from rmqtool.derived.index_files import open_index_file
+from rmqtool.errors import EnvironmentFailureError
+from rmqtool.kernels.compare import are_among
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.genuine.evidence import QueueEvidence
     from rmqtool.genuine.records import LogCopy
+    from rmqtool.store import Store
 
 _FEW = 16
-"""Units that lead elsewhere for each that leads to a record, by chance: the first of a file lie alike."""
+"""Places that are listed in vain, and records that are not listed, for each that is met by chance."""
+
+
+class _Listing(NamedTuple):
+    """Listed places of each file, and those of them that are records, each ``(files,)``."""
+
+    leads: Int64s
+    hits: Int64s
+
+    def fails_in(self, records: Int64s) -> Bools:
+        """Return in which files it lists few of the records, and much else; none if it does in most."""
+        misses = self.leads - self.hits
+        fails = (self.hits * _FEW < misses) & (self.hits * _FEW < records)
+        return np.asarray(fails & (self.hits[~fails].sum() > misses[~fails].sum()))
 
 
 def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, from_zero: bool) -> Int64s:
@@ -31,44 +53,92 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
         confirmed: which units of the copy a queue lists right there, ``(m,)``.
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
     """
-    segments, units = copy.log.segments, copy.units
-    own = np.flatnonzero(~units["light"])
-    file_of = copy.file_numbers(units["log_offset"][own])
-    hits = np.bincount(file_of[confirmed[own]], minlength=len(segments))
-    listed = np.zeros(len(segments), np.int64)
-    for key, rows in evidence.units.items():
-        if not key[0].startswith(LMQ_PREFIX):
-            places = rows["log_offset"][rows["log_offset"] < copy.log.stop]
-            numbers = copy.file_numbers(places)
-            listed += np.bincount(numbers[numbers >= 0], minlength=len(segments))
-    misses = listed - hits
-    of_records = copy.file_numbers(copy.records["log_offset"])
-    records = np.bincount(of_records, minlength=len(segments))
-    damaged = np.bincount(of_records[copy.damaged], minlength=len(segments))
-    suspects = (hits * _FEW < misses) & (2 * damaged < records)
-    if not suspects.any() or hits[~suspects].sum() <= misses[~suspects].sum():
+    log = _Files(copy)
+    listing = _Listing(
+        log.count(log.listed(evidence)), log.count(copy.units["log_offset"][log.own & confirmed])
+    )
+    records, damaged = (log.count(rows["log_offset"]) for rows in (copy.records, copy.records[copy.damaged]))
+    suspects, unlisted = listing.fails_in(records), (listing.leads == 0) & (records > 0)
+    if not (suspects | unlisted).any():
         return np.empty(0, np.int64)
-    joins, breaks = _joints(copy, own, file_of, len(segments), from_zero=from_zero)
-    return np.flatnonzero(suspects & (breaks > joins))
+    parted = log.parted(from_zero=from_zero, evidence=evidence) & (2 * damaged < records)
+    if (unlisted & parted).any():
+        places = _places_of_items(evidence.stores)
+        at_record = are_among(places, copy.records["log_offset"]) & ~are_among(places, log.starts)
+        suspects |= unlisted & _Listing(log.count(places), log.count(places[at_record])).fails_in(records)
+    return np.flatnonzero(suspects & parted)
 
 
-def _joints(
-    copy: LogCopy, own: Int64s, file_of: Int64s, files: int, *, from_zero: bool
-) -> tuple[Int64s, Int64s]:
-    """Return of each file how many queues go on at its bounds, and how many break off at or over it."""
-    units = copy.units[own]
-    order = np.argsort(units["queue"], kind="stable")
-    units, file_of = units[order], file_of[order]
-    heads = np.concatenate([[True], units["queue"][1:] != units["queue"][:-1]])[: len(units)]
-    before = np.concatenate([[-1], file_of])[: len(units)]
-    due = np.concatenate([[0], units["queue_offset"] + units["count"]])[: len(units)]
-    before[heads], due[heads] = -1, 0
-    crosses = (before != file_of) & (from_zero | ~heads)
-    before, after = before[crosses], file_of[crosses]
-    goes_on = units["queue_offset"][crosses] == due[crosses]
-    joins, breaks = np.zeros((2, files + 1), np.int64)
-    for side in (before, after):
-        np.add.at(joins, side[goes_on & (before >= 0)], 1)
-    np.add.at(breaks, np.maximum(before[~goes_on], 0), 1)
-    np.add.at(breaks, after[~goes_on] + 1, -1)
-    return joins[:files], np.cumsum(breaks)[:files]
+def _places_of_items(stores: list[Store]) -> Int64s:
+    """Return the places that index files list, each once; none of what cannot be read."""
+    places = [np.empty(0, np.int64)]
+    with suppress(EnvironmentFailureError):
+        for store in stores:
+            for file in store.index_files:
+                index = open_index_file(file, store.settings.index_geometry)
+                places += [np.unique(items.physical_offsets) for items in index.item_columns()]
+                file.close()
+    return np.unique(np.concatenate(places))
+
+
+class _Files:
+    """The files of a log, and its own units by queue."""
+
+    def __init__(self, copy: LogCopy) -> None:
+        self.copy = copy
+        self.starts = np.array([segment.start for segment in copy.log.segments], np.int64)
+        self.own = ~copy.units["light"]
+
+    def count(self, places: Int64s) -> Int64s:
+        """Return how many of some places lie in each file, ``(files,)``."""
+        numbers = self.copy.file_numbers(places[places < self.copy.log.stop])
+        return np.bincount(numbers[numbers >= 0], minlength=len(self.starts))
+
+    def listed(self, evidence: QueueEvidence) -> Int64s:
+        """Return the places that ordinary queues list."""
+        ordinary = compress(
+            evidence.units.values(), (not key[0].startswith(LMQ_PREFIX) for key in evidence.units)
+        )
+        return np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in ordinary)])
+
+    def parted(self, evidence: QueueEvidence, *, from_zero: bool) -> Bools:
+        """Return at which files more queues break off, at their bounds or over them, than go on there."""
+        joins, breaks = self._joints(from_zero=from_zero)
+        return np.asarray(breaks + self.count(self._left_out(evidence)) > joins)
+
+    def _left_out(self, evidence: QueueEvidence) -> Int64s:
+        """Return places of units without a record, next to a right one of their queue in another file."""
+        return np.concatenate([np.empty(0, np.int64), *self._left_out_of_queues(evidence)])
+
+    def _left_out_of_queues(self, evidence: QueueEvidence) -> Iterator[Int64s]:
+        numbers = {key: number for number, key in enumerate(self.copy.queues)}
+        units = self.copy.units[self.own]
+        for key, rows in evidence.units.items():
+            mine = units[units["queue"] == numbers.get(key, -1)]
+            is_there = are_among(rows["queue_offset"], mine["queue_offset"])
+            is_right = is_there & are_among(rows["log_offset"], mine["log_offset"])
+            files, places = self.copy.file_numbers(rows["log_offset"]), rows["log_offset"]
+            joint = (files[1:] != files[:-1]) & (
+                rows["queue_offset"][1:] == rows["queue_offset"][:-1] + rows["count"][:-1]
+            )
+            yield places[1:][joint & is_right[:-1] & ~is_there[1:]]
+            yield places[:-1][joint & is_right[1:] & ~is_there[:-1]]
+
+    def _joints(self, *, from_zero: bool) -> tuple[Int64s, Int64s]:
+        """Return of each file how many queues go on at its bounds, and how many break off at or over it."""
+        units, files = self.copy.units[self.own], len(self.starts)
+        units = units[np.argsort(units["queue"], kind="stable")]
+        file_of = self.copy.file_numbers(units["log_offset"])
+        heads = np.concatenate([[True], units["queue"][1:] != units["queue"][:-1]])[: len(units)]
+        before = np.concatenate([[-1], file_of])[: len(units)]
+        due = np.concatenate([[0], units["queue_offset"] + units["count"]])[: len(units)]
+        before[heads], due[heads] = -1, 0
+        crosses = (before != file_of) & (from_zero | ~heads)
+        before, after = before[crosses], file_of[crosses]
+        goes_on = units["queue_offset"][crosses] == due[crosses]
+        joins, breaks = np.zeros((2, files + 1), np.int64)
+        for side in (before, after):
+            np.add.at(joins, side[goes_on & (before >= 0)], 1)
+        np.add.at(breaks, np.maximum(before[~goes_on], 0), 1)
+        np.add.at(breaks, after[~goes_on] + 1, -1)
+        return joins[:files], np.cumsum(breaks)[:files]

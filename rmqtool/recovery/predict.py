@@ -224,8 +224,16 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> No
         loaded.batch_topics = policy.batch_topics
         loaded.queues, loaded.index = {}, IndexState(index.items)
         end = int(records.places[-1]) + 1 if len(records.places) else 0
-        known = None if policy.ext else records
-        catch_up(loaded, end, rules_of(policy.release.records), Dispatcher(policy), known)
+        if loaded.log[-1].label in records.foreign:  # a broker dispatches what is not this log's, too
+            end = loaded.log[-1].stop
+        known = None if policy.ext or records.foreign else records
+        dispatcher = Dispatcher(policy)
+        catch_up(loaded, end, rules_of(policy.release.records), dispatcher, known)
+        if unknown := dispatcher.unknown_batch_topics():  # those of such a file
+            loaded.batch_topics |= unknown
+            loaded.queues, loaded.index = {}, IndexState(index.items)
+            dispatcher = Dispatcher(policy.with_batch_topics(unknown))
+            catch_up(loaded, end, rules_of(policy.release.records), dispatcher)
         for queue in loaded.queues.values():
             queue.settle()
         loaded.tallies.clear()

@@ -208,6 +208,7 @@ class LogCopies:
                 store.settings.batch_topics | unlisted,
                 beside.consumed,
             ).plan()
+            unlisted &= {queue.topic for queue in plan.queues}  # not those of files of another log
             unread = [_UNREAD.format(feature.sentence) for feature in store.unread]
             unread += [] if beside.unread is None else [beside.unread]
             if unlisted and ConfigSource(store.root).why_denied("topics.json"):

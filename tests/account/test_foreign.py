@@ -9,7 +9,8 @@ import pytest
 
 import rmqtool
 from rmqtool.findings import codes
-from rmqtool.outcomes import Action, best
+from rmqtool.outcomes import Action, best, outcome_of
+from tests.benchmarks.make_log import LogShape, write_store
 from tests.salvage.campaign import records_of
 from tests.store.fixture_stores import fixture
 
@@ -23,6 +24,9 @@ _PAIRS = [
     ("segments-5.5.1", "indexfull-5.5.1"),
     ("crash-5.3.3", "plain-5.3.3"),
 ]
+
+
+_THIRD = f"{24576:020d}"
 
 
 @pytest.mark.parametrize(("name", "other"), _PAIRS)
@@ -62,3 +66,65 @@ def test_queues_of_another_broker_make_no_file_of_the_log_foreign(what: str, tmp
         report = store.verify(jobs=1)
     assert codes.CL_FOREIGN.code not in report.findings.counts
     assert report.log_losses is None or report.log_losses.messages == 0
+
+
+def _foreign(root: Path) -> list[str | None]:
+    with rmqtool.open(root) as store:
+        report = store.verify(jobs=1)
+    return [finding.file for finding in report.findings if finding.code is codes.CL_FOREIGN]
+
+
+@pytest.mark.parametrize("file", [8192, 24576, 40960])
+def test_a_file_of_which_little_is_left_is_not_foreign(file: int, tmp_path: Path) -> None:
+    """Its first records are listed right there, however many units lead into the hole after them."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    path = root / "commitlog" / f"{file:020d}"
+    path.write_bytes(path.read_bytes()[:512].ljust(8192, b"\0"))
+    assert _foreign(root) == []
+
+
+def test_the_first_records_of_a_large_file_are_its_own(tmp_path: Path) -> None:
+    """Less than one in 17 is left of what its units list."""
+    root = tmp_path / "store"
+    write_store(root, LogShape(body=100, topics=2, queues=2), 200 << 10, 64 << 10)
+    with rmqtool.open(root) as store:
+        store.rebuild(tmp_path / "made", engine="local", jobs=1)
+    (tmp_path / "made" / "consumequeue").rename(root / "consumequeue")
+    path = root / "commitlog" / f"{64 << 10:020d}"
+    path.write_bytes(path.read_bytes()[: 64 * 40].ljust(64 << 10, b"\0"))
+    assert _foreign(root) == []
+
+
+def test_a_foreign_first_file_has_no_queue_in_common_with_the_next(tmp_path: Path) -> None:
+    """What was before it has expired, and its topics are others: only the units of the own queues show it."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("expiredhead-5.5.1"), root)
+    shutil.copyfile(fixture("extbitmap-5.5.1") / "commitlog" / _THIRD, root / "commitlog" / _THIRD)
+    assert _foreign(root) == [f"commitlog/{_THIRD}"]
+
+
+def test_items_of_the_index_show_a_foreign_file_where_no_unit_is_left(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.5.1"), root)
+    for path in (root / "consumequeue").glob("*/*/*"):
+        path.write_bytes(bytes(path.stat().st_size))
+    assert _foreign(root) == []
+    first = f"{0:020d}"
+    shutil.copyfile(fixture("segments-4.9.8") / "commitlog" / first, root / "commitlog" / first)
+    assert _foreign(root) == [f"commitlog/{first}"]
+
+
+def test_batch_queues_of_a_foreign_file_are_none_of_a_salvaged_store(tmp_path: Path) -> None:
+    """A rebuild makes them, and a broker refuses to start on these; a salvage leaves them out."""
+    root = tmp_path / "store"
+    last = f"{40960:020d}"
+    shutil.copytree(fixture("expiredhead-5.5.1"), root)
+    shutil.copyfile(fixture("batchcq-5.5.1") / "commitlog" / last, root / "commitlog" / last)
+    with rmqtool.open(root) as store:
+        report = store.verify(jobs=1)
+    rebuild, salvage = (outcome_of(report.outcomes, action) for action in (Action.REBUILD, Action.SALVAGE))
+    assert rebuild is not None
+    assert salvage is not None
+    assert (rebuild.starts, salvage.starts, salvage.wrong) == (False, True, 0)
+    assert best(report.outcomes) == salvage

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
+import zlib
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
 from rmqtool.store.broker_json import parse_broker_json
-from tests.broker.measured import Copy
+from tests.broker.measured import OF_ANOTHER, Copy
 from tests.broker.stores import STORES, fixture_store
 from tests.damage.cases import load_cases
 from tests.damage.edits import apply
@@ -18,11 +20,13 @@ from tests.damage.running import places_of
 from tests.recovery.states import is_not_predicted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from pathlib import Path
 
     from tests.broker.jvm import Version
     from tests.damage.cases import Case
+
+    _Kind = Callable[[Path, str, random.Random], None]
 
 RELEASES: tuple[Version, ...] = ("4.9.8", "5.3.3", "5.4.0", "5.5.1")
 _UNIT = struct.Struct(">qiq")
@@ -115,12 +119,13 @@ def own_case_states() -> Iterator[State]:
             yield from _of_case(case, case.store)
 
 
-def random_states(seeds: range, version: Version | None = None) -> Iterator[State]:
+def random_states(seeds: range, version: Version | None = None, code: str = "random") -> Iterator[State]:
     """Yield as many damaged stores, the same ones for the same seeds.
 
     Args:
         seeds: One for each.
         version: Only stores of that release; else each seed has its own.
+        code: ``random``, or ``mishap`` for what happens to backups and their files, too.
     """
     for seed in seeds:
         chance = random.Random(seed)
@@ -128,7 +133,7 @@ def random_states(seeds: range, version: Version | None = None) -> Iterator[Stat
         names = [f"{kind}-{release}" for kind in _RANDOM_STORES]
         fixture = chance.choice([name for name in names if (STORES / name).exists()])
         times, abort = chance.choice((1, 1, 1, 2, 3)), chance.random() < 0.5
-        yield State(str(seed), "random", fixture, abort, _random(fixture, seed, times))
+        yield State(str(seed), code, fixture, abort, _random(fixture, seed, times, _KINDS_OF[code]))
 
 
 def states_by_label(labels: Iterable[str]) -> dict[str, State]:
@@ -138,13 +143,15 @@ def states_by_label(labels: Iterable[str]) -> dict[str, State]:
         KeyError: There is no such state.
     """
     cases = {state.label: state for state in case_states()}
-    return {label: _random_of(label) if label.startswith("random") else cases[label] for label in labels}
+    return {
+        label: _random_of(label) if label.partition(":")[0] in _KINDS_OF else cases[label] for label in labels
+    }
 
 
 def _random_of(label: str) -> State:
     seed = int(label.split()[1])
     for version in (None, *RELEASES):
-        (state,) = random_states(range(seed, seed + 1), version)
+        (state,) = random_states(range(seed, seed + 1), version, label.partition(":")[0])
         if state.label == label:
             return state
     raise KeyError(label)
@@ -206,11 +213,11 @@ def _mutator(fixture: str) -> Mutator:
     return Mutator(fixture_store(fixture).root)
 
 
-def _random(fixture: str, seed: int, times: int) -> Callable[[Path], None]:
+def _random(fixture: str, seed: int, times: int, kinds: Sequence[_Kind]) -> Callable[[Path], None]:
     def damage(root: Path) -> None:
         chance = random.Random(seed)
         for _ in range(times):
-            kind = chance.choice((_mutated, *_KINDS))
+            kind = chance.choice((_mutated, *kinds))
             kind(root, fixture, chance)
 
     return damage
@@ -338,6 +345,100 @@ def _old_checkpoint(root: Path, _fixture: str, chance: random.Random) -> None:
         )()
 
 
+def _foreign_log_file(root: Path, fixture: str, chance: random.Random) -> None:
+    """Restore a file of the log from another broker's backup, by its name or over the last one."""
+    others = [name for name in sorted(path.name for path in STORES.iterdir()) if name != fixture]
+    theirs = _files(STORES / chance.choice(others), "commitlog/*")
+    mine = {path.name: path for path in _files(root, "commitlog/*")}
+    if same := [path for path in theirs if path.name in mine]:
+        path = chance.choice(same)
+        mine[path.name].write_bytes(_of_others(path))
+
+
+def _of_others(path: Path) -> bytes:
+    """Return a file of the log with other bodies and unique keys: all fixtures have the same."""
+    data = bytearray(path.read_bytes())
+    for match in re.finditer(rb"\xda\xa3\x20[\xa7\xab]", path.read_bytes()):
+        at = match.start() - 4
+        size, flags = (int.from_bytes(data[at + field : at + field + 4], "big") for field in (0, 36))
+        body = at + 84 + 12 * (flags >> 4 & 1) + 12 * (flags >> 5 & 1)
+        length = int.from_bytes(data[body : body + 4], "big")
+        data[body + 4 : body + 4 + length] = bytes(byte ^ 0x55 for byte in data[body + 4 : body + 4 + length])
+        sum_ = zlib.crc32(data[body + 4 : body + 4 + length]) & 0x7FFFFFFF
+        data[at + 8 : at + 12] = sum_.to_bytes(4, "big") if length else data[at + 8 : at + 12]
+        key = data.find(b"UNIQ_KEY\1", at, at + size)
+        if key >= 0:
+            data[key + 9 : key + 9 + len(OF_ANOTHER)] = OF_ANOTHER
+    return bytes(data)
+
+
+def _older_log(root: Path, _fixture: str, chance: random.Random) -> None:
+    """Restore the log from a backup that is older than all else: its last messages are not there."""
+    files = _files(root, "commitlog/*")
+    if not files:
+        return
+    last = chance.randrange(len(files))
+    data = files[last].read_bytes()
+    starts = [
+        at for at in range(len(data)) if data.startswith((b"\xda\xa3\x20\xa7", b"\xda\xa3\x20\xab"), at)
+    ]
+    end = max(chance.choice(starts or [4]) - 4, 0)
+    files[last].write_bytes(data[:end].ljust(len(data), b"\0"))
+    for path in files[last + 1 :]:
+        path.unlink()
+
+
+def _older_queues(root: Path, _fixture: str, chance: random.Random) -> None:
+    """Restore all queues from an older backup: the last units of each are not written yet."""
+    keep = chance.random()
+    for folder in sorted({path.parent for path in _files(root, "consumequeue/*/*/*")}):
+        for path in _files(folder, "*"):
+            data = path.read_bytes()
+            used = len(data.rstrip(b"\0")) // _UNIT.size * _UNIT.size
+            end = int(used * keep) // _UNIT.size * _UNIT.size
+            path.write_bytes(data[:end].ljust(len(data), b"\0"))
+
+
+def _swapped_files(root: Path, _fixture: str, chance: random.Random) -> None:
+    """Two files of the log under each other's name."""
+    files = _files(root, "commitlog/*")
+    if len(files) > 1:
+        a, b = chance.sample(files, 2)
+        data = a.read_bytes()
+        a.write_bytes(b.read_bytes())
+        b.write_bytes(data)
+
+
+def _copied_file(root: Path, _fixture: str, chance: random.Random) -> None:
+    """A file of the log over another one."""
+    files = _files(root, "commitlog/*")
+    if len(files) > 1:
+        a, b = chance.sample(files, 2)
+        a.write_bytes(b.read_bytes())
+
+
+def _empty_file(root: Path, _fixture: str, chance: random.Random) -> None:
+    """A file that a full disk left empty, or full of zeros."""
+    pattern = chance.choice(("commitlog/*", "consumequeue/*/*/*", "index/*", "checkpoint"))
+    if files := _files(root, pattern):
+        path = chance.choice(files)
+        path.write_bytes(bytes(chance.choice((0, path.stat().st_size))))
+
+
+def _file_of_zeros_next(root: Path, _fixture: str, chance: random.Random) -> None:
+    """A file after the log's last one, of zeros or empty, as a broker prepares it."""
+    if files := _files(root, "commitlog/*"):
+        size = files[0].stat().st_size
+        path = files[-1].with_name(f"{int(files[-1].name) + size * chance.choice((1, 1, 2)):020d}")
+        path.write_bytes(bytes(chance.choice((0, size, size))))
+
+
+def _foreign_index_file(root: Path, _fixture: str, chance: random.Random) -> None:
+    if files := _files(root, "index/*"):
+        others = [path for store in sorted(STORES.iterdir()) for path in _files(store, "index/*")]
+        chance.choice(files).write_bytes(chance.choice(others).read_bytes())
+
+
 _KINDS = (
     _zeroed_page,
     _zeroed_page,
@@ -353,3 +454,17 @@ _KINDS = (
     _removed_queue,
     _old_checkpoint,
 )
+_MISHAPS = (
+    *_KINDS,
+    _foreign_log_file,
+    _foreign_log_file,
+    _older_log,
+    _older_log,
+    _older_queues,
+    _swapped_files,
+    _copied_file,
+    _empty_file,
+    _file_of_zeros_next,
+    _foreign_index_file,
+)
+_KINDS_OF = {"random": _KINDS, "mishap": _MISHAPS}

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _STORES_A_JVM = 100
 _SECONDS_A_JVM = 540
 _PLACEHOLDER = "RMQTOOL_LOST"
+OF_ANOTHER = b"7E57"
+"""Where the unique keys of messages of another broker begin."""
 
 Queue = tuple[str, int]
 
@@ -165,16 +167,20 @@ def _judged(copy: Copy, was: Original, rows: list[jvm.Row]) -> Measured:
     starts = bool(rows) and bool(rows[0].get("settled"))
     after = whole_messages(copy.root)
     if not starts:
-        lost = list(_lost(was, copy.start, [one for one in after if not _is_made(one, copy)]))
+        theirs = _of_another(was, after)
+        own = [one for one in after if not _is_made(one, copy) and one.place not in theirs]
+        lost = list(_lost(was, copy.start, own))
         count = sum(one.messages for one in lost)
         return Measured(Outcome(False, None, None, None, None, count, None, None), rows, lost=lost)
     after = [one for one in after if rows[0]["minPhy"] <= one.place < rows[0]["maxPhy"]]
-    mine = [one for one in after if one.is_indexed and not _is_made(one, copy)]
+    theirs = _of_another(was, after)
+    mine = [one for one in after if one.is_indexed and not _is_made(one, copy) and one.place not in theirs]
     result = Measured(Outcome(True, 0, 0, 0, 0, 0, 0, 0), rows)
     kinds: Counter[str] = Counter()
     delivered: set[tuple[Queue, int]] = set()
     numbers: set[Numbered] = set()
-    for row, kind in _deliveries(rows, copy.made):
+    for row, of_queue in _deliveries(rows, copy.made):
+        kind = "wrong" if of_queue == "served" and row["place"] in theirs else of_queue
         if row["topic"].startswith(LMQ_PREFIX):
             result.light[kind] += 1
             continue
@@ -205,6 +211,17 @@ def _judged(copy: Copy, was: Original, rows: list[jvm.Row]) -> Measured:
     return result
 
 
+def _of_another(was: Original, after: list[WholeMessage]) -> set[int]:
+    """Return places of another broker's messages, by their keys, or their bodies if they have none."""
+    bodies, marked = {one.body for one in was.messages}, OF_ANOTHER.decode()
+    return {
+        one.place
+        for one in after
+        if one.properties.get("UNIQ_KEY", "").startswith(marked)
+        or ("UNIQ_KEY" not in one.properties and one.body not in bodies)
+    }
+
+
 def _with_their_copies(messages: list[WholeMessage]) -> Iterator[tuple[WholeMessage, list[int]]]:
     """Yield each message once, with the places of all records that are the same."""
     copies: defaultdict[Identity, list[WholeMessage]] = defaultdict(list)
@@ -229,9 +246,9 @@ def _lost(
 
     Those before the damaged log's first file count as expired.
     """
-    left, places = {one.numbered for one in after}, {one.place for one in after}
+    left, places = {one.numbered for one in after}, {(one.place, one.body) for one in after}
     for one in was.messages:
-        is_there = one.numbered in left or one.place in places or one.numbered in served
+        is_there = one.numbered in left or (one.place, one.body) in places or one.numbered in served
         if one.is_dispatched and one.place >= start and not is_there:
             yield one
 

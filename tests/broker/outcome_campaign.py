@@ -1,8 +1,8 @@
 """Measure outcomes of actions on damaged stores with real brokers, and compare them with the foretold ones.
 
     python -m tests.broker.outcome_campaign OUT [--action start|rebuild|repair|salvage|setting]...
-        [--cases own|all|none] [--seeds FIRST:LAST] [--release VERSION] [--match TEXT] [--part I/N]
-        [--measure-only]
+        [--cases own|all|none] [--seeds FIRST:LAST] [--mishaps] [--release VERSION]
+        [--match TEXT] [--part I/N] [--measure-only]
     python -m tests.broker.outcome_campaign OUT --again [--match TEXT]
     python -m tests.broker.outcome_campaign FOLDER --make LABEL
 
@@ -41,7 +41,8 @@ def _states(options: argparse.Namespace) -> Iterator[State]:
         yield from case_states(options.release)
     if options.seeds:
         first, last = options.seeds.split(":")
-        yield from random_states(range(int(first), int(last)), options.release)
+        code = "mishap" if options.mishaps else "random"
+        yield from random_states(range(int(first), int(last)), options.release, code)
 
 
 def _again(out: Path, match: str) -> None:
@@ -73,6 +74,7 @@ def main(words: list[str]) -> None:
     parser.add_argument("--action", action="append", choices=ACTIONS)
     parser.add_argument("--cases", choices=["own", "all", "none"], default="own")
     parser.add_argument("--seeds")
+    parser.add_argument("--mishaps", action="store_true")
     parser.add_argument("--release")
     parser.add_argument("--match", default="")
     parser.add_argument("--part", default="0/1")
