@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import rmqtool
+from rmqtool.doctor.offset_evidence import client_offsets
 from rmqtool.store.broker_json import parse_broker_json
 from tests.broker import whole_broker
 
@@ -79,6 +80,32 @@ def test_a_broker_knows_what_was_merged(version: Version, is_lost: bool, tmp_pat
             assert known(site, OFFSETS, "offsetTable")["Whole@merged"] == offsets
             whole_broker.stop(process)
         assert offsets
+
+
+@pytest.mark.parametrize("version", ["4.9.8", "5.5.1"])
+def test_a_broker_knows_what_a_client_kept(version: Version, tmp_path: Path) -> None:
+    """A client in broadcasting mode wrote ``offsets.json``; a broker takes over what its group had read."""
+    with whole_broker.site(tmp_path, version) as site:
+        with whole_broker.broker(site) as process:
+            whole_broker.send(site, 0, 20)
+            file = whole_broker.broadcast(site, "readers", 15)
+            whole_broker.send(site, 20, 20)
+            whole_broker.stop(process)
+        ends = {
+            queue.queue_id: queue.max_offset
+            for queue in rmqtool.open(site.store, broker_conf=site.conf).queues()
+            if queue.topic == "Whole"
+        }
+        kept = client_offsets(file.read_text("utf-8"), "readers")[whole_broker.NAME]["offsetTable"]
+        done = rmqtool.open(site.store, broker_conf=site.conf).repair(settings_from=file, only=["config"])
+        assert (done.outcome, done.left) == ("done", ())
+        assert all(row.taken for row in done.merged)
+        with whole_broker.broker(site) as process:
+            assert whole_broker.bounds(site, [("Whole", 0)])  # waits until it serves
+            now = known(site, OFFSETS, "offsetTable")
+            whole_broker.stop(process)
+    assert now["Whole@readers"] == kept["Whole@readers"]
+    assert 15 <= sum(kept["Whole@readers"].values()) < sum(filter(None, ends.values()))
 
 
 def test_a_lost_config_is_made_of_queues_and_of_messages_that_were_sent_back(tmp_path: Path) -> None:

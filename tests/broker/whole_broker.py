@@ -164,6 +164,13 @@ def fates(at: Site, group: str) -> list[dict[str, Any]]:
     return _rows(at, "fates", at.name_server, group)
 
 
+def broadcast(at: Site, group: str, count: int) -> Path:
+    """Consume messages as a client that keeps its group's offsets itself; return its file."""
+    assert _rows(at, "broadcast", at.name_server, group, str(count)) == [{"done": True}], log(at)
+    (file,) = at.folder.glob(f".rocketmq_offsets/*/{group}/offsets.json")
+    return file
+
+
 def late(at: Site, kinds: Collection[str]) -> list[str]:
     """Send messages of some kinds that services of the broker bring into a topic later; the key of each."""
     return [row["key"] for row in _rows(at, "late", at.name_server, ",".join(kinds))]

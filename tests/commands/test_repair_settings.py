@@ -373,6 +373,7 @@ def test_a_client_knows_what_it_had_read(stores: tuple[Path, Path], tmp_path: Pa
     assert (done.outcome, done.left) == ("done", ())
     assert content(root, "consumerOffset.json")["offsetTable"] == {"TopicTest@readers": {"0": 5, "1": 4}}
     assert {row.why for row in done.merged} == {"the greatest"}
+    assert [step.why for step in done.steps] == ["2 settings taken from the client's file"]
     assert rmqtool.open(root).repair(undo=True).outcome == "undone"
     offsets(root, {"TopicTest@readers": {"0": 21, "1": 3}})
     again = rmqtool.open(root, properties=named).repair(settings_from=file, only=["config"])

@@ -95,14 +95,15 @@ class MergedSetting:
 
 
 class MergedFile(NamedTuple):
-    """One file after the merge; ``settings`` are those that the two stores do not share."""
+    """One file after the merge; ``settings`` are those that the two sides do not share."""
 
     data: bytes
     settings: list[MergedSetting]
+    source: str
 
     @property
     def is_changed(self) -> bool:
-        """Return whether anything of the other store is in it."""
+        """Return whether anything of the other is in it."""
         return any(setting.taken for setting in self.settings)
 
     @property
@@ -110,56 +111,111 @@ class MergedFile(NamedTuple):
         """Return the number of settings taken and left out, for a step."""
         taken = sum(setting.taken for setting in self.settings)
         left = len(self.settings) - taken
-        said = f"{counted(taken, 'setting', spec=',')} taken from the other store"
+        said = f"{counted(taken, 'setting', spec=',')} taken from {self.source}"
         return f"{said}, {left:,} left out" if left else said
 
 
-@dataclass
+class _ClientFile:
+    """Offsets that a client keeps of its group, of all brokers; it knows no queues and no messages."""
+
+    name = "the client's file"
+    ends_there: QueueEnds | None = None
+
+    def __init__(self, store: Store, file: Path) -> None:
+        self._file, self._own = file, store.settings.broker_name
+        self._disk = _disk(file.parent)
+
+    def label(self, _: ConfigKind) -> str:
+        return str(self._file)
+
+    def document(self, kind: ConfigKind) -> Document | None:
+        """Return what it says of the store's broker; None of other files than consumer offsets."""
+        if kind.name != MERGED[2]:
+            return None
+        label, group = str(self._file), real_path(self._file).parent.name
+        _check_name(label, group.replace("@", "/"))
+        data = _read(self._disk, self._file.name) or b""
+        documents = client_offsets(data.decode("utf-8", "replace"), group)
+        if not documents:
+            raise _refused(label, "holds no offsets of a client; give its GROUP/offsets.json, or a store")
+        name = self._own or next(iter(documents))
+        if name not in documents or (self._own is None and len(documents) > 1):
+            known = ", ".join(repr(name[:_LONGEST_NAME]) for name in sorted(documents)[:_SHOWN_NAMES])
+            why = f"it is a client's own file, of brokers {known}: name the store's with -p brokerName=NAME"
+            raise _refused(label, why)
+        return documents[name]
+
+    def differs(self, _topic: str, _queue_id: int, _number: int) -> bool:
+        return False
+
+
+class _OtherStore:
+    """The settings of a store's ``config/``, with the queues and messages that they are about."""
+
+    name = "the other store"
+
+    def __init__(self, store: Store, other: Store) -> None:
+        root, mine = (None if side.root is None else side.root.local_path() for side in (other, store))
+        if root is None or other.kind is not PathKind.STORE:
+            raise UsageError(f"--settings-from {other.base}: give a store root of this machine")
+        if mine is not None and real_path(mine) == real_path(root):
+            raise UsageError(f"--settings-from {other.base}: is the store itself")
+        _refuse_database(other)
+        self._stores, self._disk = (store, other), _disk(root)
+        self.ends_there: QueueEnds | None = QueueEnds(other)
+
+    def label(self, kind: ConfigKind) -> str:
+        return str(self._disk.root / "config" / kind.name)
+
+    def document(self, kind: ConfigKind) -> Document | None:
+        """Return what a broker of it loads; None if it has no such file."""
+        problem = None
+        for suffix in ("", ".bak"):
+            data = _read(self._disk, f"config/{kind.name}{suffix}")
+            if data is None:
+                continue
+            state, document = read_bytes(data, kind)
+            if state is CopyState.SOUND:
+                return document
+            problem = problem or f"is {state}"
+        if problem is not None:
+            raise _refused(self.label(kind), f"{problem}: repair {self._disk.root} first")
+        return None
+
+    def differs(self, topic: str, queue_id: int, number: int) -> bool:
+        """Whether both stores have a message at a queue offset, and not the same."""
+        raws = []
+        for store in self._stores:
+            try:
+                unit = unit_of(store, topic, queue_id, number)
+                record = None if unit is None else record_at(store.commitlog, unit.physical_offset)
+            except EnvironmentFailureError:
+                record = None  # shows no other message
+            raws.append(None if record is None else record.raw)
+        return None not in raws and raws[0] != raws[1]
+
+
 class SettingsMerge:
-    """Merges the settings of another store into those of one.
+    """Merges the settings of another store, or a client's offsets, into those of one.
 
     The rule: of an offset the greatest that the queue still has, unless the message before it is another one
     in the other store; topics and groups that only one store has, and the own one of two.
     """
 
-    store: Store
-    other: Store | Path
-
-    def __post_init__(self) -> None:
-        self._index, self._ends = SoundIndex(self.store), QueueEnds(self.store)
-        self._there = None if isinstance(self.other, Path) else QueueEnds(self.other)
-        mine = None if self.store.root is None else self.store.root.local_path()
-        if isinstance(self.other, Path):
-            root: Path | None = self.other.parent
-        else:
-            root = None if self.other.root is None else self.other.root.local_path()
-            if root is None or self.other.kind is not PathKind.STORE:
-                raise UsageError(f"--settings-from {self.other.base}: give a store root of this machine")
-            if mine is not None and real_path(mine) == real_path(root):
-                raise UsageError(f"--settings-from {self.other.base}: is the store itself")
-        for side in (self.store, self.other):
-            config = None if isinstance(side, Path) else side.config
-            for name in OTHER_KEEPERS:
-                if config is not None and (config / name).is_directory():
-                    raise RefusedError(
-                        f"{config / name}: a database keeps the settings of that store, and JSON files"
-                        " beside it are old; nothing was changed"
-                    )
-        assert root is not None
-        try:
-            self._disk = Disk(root)
-        except OSError as failure:
-            raise EnvironmentFailureError(f"{root}: {failure.strerror}") from failure
+    def __init__(self, store: Store, other: Store | Path) -> None:
+        _refuse_database(store)
+        self._other = _ClientFile(store, other) if isinstance(other, Path) else _OtherStore(store, other)
+        self._index, self._ends = SoundIndex(store), QueueEnds(store)
 
     def merged(
         self, kind: ConfigKind, diagnosis: ConfigDiagnosis | None, wanted: str | None
     ) -> MergedFile | None:
-        """Return a file after the merge; None if the other store has no such file.
+        """Return a file after the merge; None if the other has no such file.
 
         ``diagnosis`` is of the store's own file, ``wanted`` the user's choice of its content. May raise
         `RefusedError`.
         """
-        theirs = self._theirs(kind)
+        theirs = self._other.document(kind)
         if theirs is None:
             return None
         ours, resort = _own(diagnosis, wanted)
@@ -169,50 +225,7 @@ class SettingsMerge:
         for table, name, value in entries_of(resort, kind):
             _table(document, table).setdefault(name, value)
         text = json.dumps(document, ensure_ascii=False, indent=1)
-        return MergedFile(text.encode("utf-8", "surrogateescape"), listed)
-
-    def _label(self, kind: ConfigKind) -> str:
-        return str(self.other if isinstance(self.other, Path) else self._disk.root / "config" / kind.name)
-
-    def _read(self, path: str) -> bytes | None:
-        """Return a file of the other store; None if there is none."""
-        try:
-            return self._disk.read(path, LARGEST_CONFIG)
-        except FileNotFoundError:
-            return None
-        except OSError as failure:
-            raise _refused(f"{self._disk.root / path}", f"{failure.strerror}, or a link") from failure
-
-    def _of_client(self, file: Path) -> Document:
-        """Return what a client's file says of the store's broker."""
-        group, own = real_path(file).parent.name, self.store.settings.broker_name
-        _check_name(str(file), group.replace("@", "/"))
-        documents = client_offsets((self._read(file.name) or b"").decode("utf-8", "replace"), group)
-        if not documents:
-            raise _refused(str(file), "holds no offsets of a client; give its GROUP/offsets.json, or a store")
-        name = own or next(iter(documents))
-        if name not in documents or (own is None and len(documents) > 1):
-            known = ", ".join(repr(name[:_LONGEST_NAME]) for name in sorted(documents)[:_SHOWN_NAMES])
-            why = f"it is a client's own file, of brokers {known}: name the store's with -p brokerName=NAME"
-            raise _refused(str(file), why)
-        return documents[name]
-
-    def _theirs(self, kind: ConfigKind) -> Document | None:
-        """Return what a broker of the other store loads; None if it has no such file."""
-        if isinstance(self.other, Path):
-            return self._of_client(self.other) if kind.name == MERGED[2] else None
-        problem = None
-        for suffix in ("", ".bak"):
-            data = self._read(f"config/{kind.name}{suffix}")
-            if data is None:
-                continue
-            state, document = read_bytes(data, kind)
-            if state is CopyState.SOUND:
-                return document
-            problem = problem or f"is {state}"
-        if problem is not None:
-            raise _refused(self._label(kind), f"{problem}: repair {self._disk.root} first")
-        return None
+        return MergedFile(text.encode("utf-8", "surrogateescape"), listed, self._other.name)
 
     def _offsets(self, kind: ConfigKind, document: Document, theirs: Document) -> Iterator[MergedSetting]:
         """Put the greatest offset that the queue still has; in ``document``."""
@@ -222,7 +235,7 @@ class SettingsMerge:
             if ours == offset:
                 continue
             if offset > _LARGEST_LONG:
-                raise _refused(self._label(kind), f"{place.entry}: {offset} is no offset")
+                raise _refused(self._other.label(kind), f"{place.entry}: {offset} is no offset")
             result, why = self._offset(kind, place, ours, offset)
             is_taken = result is not None and (ours is None or result > ours)
             if result is not None and not is_taken:
@@ -234,7 +247,7 @@ class SettingsMerge:
             )
             if is_taken:
                 for name in filter(None, place.entry.rpartition("@")[::2]):
-                    _check_name(self._label(kind), name)
+                    _check_name(self._other.label(kind), name)
                 table = _table(document, place.table)
                 inner = table.get(place.entry)
                 own_numbers = inner if isinstance(inner, dict) else {}
@@ -264,10 +277,11 @@ class SettingsMerge:
         """Return why a reader must not go on from one offset to another; None if it may."""
         _, topic, queue_id = reader
         first, offset = step
-        there = self._there.bounds(topic, queue_id) if self._there and theirs > offset else None
+        ends = self._other.ends_there
+        there = ends.bounds(topic, queue_id) if ends and theirs > offset else None
         if theirs > offset and (there is None or theirs > there.max_offset):
-            return f"beyond the end of its queue{', in the other store, too' if self._there else ''}"
-        if first < offset and self._differs(topic, queue_id, offset - 1):
+            return f"beyond the end of its queue{', in the other store, too' if ends else ''}"
+        if first < offset and self._other.differs(topic, queue_id, offset - 1):
             return f"message {offset - 1} is another one in the other store"
         if kind.name == DELAYS and not self._is_delivered(queue_id, first, offset):
             return "not shown that this store's log has the deliveries of all messages before it"
@@ -277,20 +291,6 @@ class SettingsMerge:
         """Whether the log has a copy of each message of a delay level between two offsets."""
         copies = copies_below(self._index, queue_id, offset)
         return copies is not None and len(copies) >= offset - first and 0 not in copies[first - offset :]
-
-    def _differs(self, topic: str, queue_id: int, number: int) -> bool:
-        """Whether both stores have a message at a queue offset, and not the same."""
-        if isinstance(self.other, Path):
-            return False
-        raws = []
-        for store in (self.store, self.other):
-            try:
-                unit = unit_of(store, topic, queue_id, number)
-                record = None if unit is None else record_at(store.commitlog, unit.physical_offset)
-            except EnvironmentFailureError:
-                record = None  # shows no other message
-            raws.append(None if record is None else record.raw)
-        return None not in raws and raws[0] != raws[1]
 
 
 def _own(diagnosis: ConfigDiagnosis | None, wanted: str | None) -> tuple[Document, Document]:
@@ -327,6 +327,32 @@ def _table(document: Document, name: str) -> Document:
     if not isinstance(table, dict):
         table = document[name] = {}
     return table
+
+
+def _refuse_database(store: Store) -> None:
+    for name in OTHER_KEEPERS:
+        if store.config is not None and (store.config / name).is_directory():
+            raise RefusedError(
+                f"{store.config / name}: a database keeps the settings of that store, and JSON files"
+                " beside it are old; nothing was changed"
+            )
+
+
+def _disk(root: Path) -> Disk:
+    try:
+        return Disk(root)
+    except OSError as failure:
+        raise EnvironmentFailureError(f"{root}: {failure.strerror}") from failure
+
+
+def _read(disk: Disk, path: str) -> bytes | None:
+    """Return a file beside the store's; None if there is none."""
+    try:
+        return disk.read(path, LARGEST_CONFIG)
+    except FileNotFoundError:
+        return None
+    except OSError as failure:
+        raise _refused(f"{disk.root / path}", f"{failure.strerror}, or a link") from failure
 
 
 def _refused(label: str, why: str) -> RefusedError:
