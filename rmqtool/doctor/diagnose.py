@@ -48,8 +48,9 @@ _FORGETFUL = (BrokerTakes.FILE, BrokerTakes.BACKUP, BrokerTakes.REFUSES, BrokerT
 _ENTRY_DEPTH = 2  # of members that are entries; deeper ones are offsets by queue
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _SENT_BACK = (
-    "the place after the last message that each group sent back, so that it had read to there, and the start"
-    " of queues of which none came back; what it was still consuming then is not delivered again"
+    "the place after the last message that each group sent back, by every copy that is left, so that it had"
+    " read to there, and the start of queues of which none came back; what it was still consuming then is not"
+    " delivered again"
 )
 
 

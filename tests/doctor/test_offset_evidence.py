@@ -58,6 +58,19 @@ def test_a_group_had_read_what_it_sent_back(log: Retries, tmp_path: Path) -> Non
     assert log.shown(tmp_path) == {("T@g", "0"): 3, ("T@g", "1"): 0, ("%RETRY%g@g", "0"): 0}
 
 
+def test_an_old_copy_is_not_hidden_by_newer_ones(tmp_path: Path) -> None:
+    """Of a topic without an entry the group would begin at the end; other delayed messages are no copies."""
+    log = Retries()
+    other = log.add(topic=b"Old", properties=properties({"UNIQ_KEY": "O"}))
+    places = [log.message(f"U{number}") for number in range(400)]
+    log.back("%RETRY%g", "O", other, ("RETRY_TOPIC", "Old"))
+    for number, place in enumerate(places):
+        log.back("%RETRY%g", f"U{number}", place)
+    pairs = {"REAL_TOPIC": "T", "DELAY": "1", "UNIQ_KEY": "D"}
+    log.add(topic=b"SCHEDULE_TOPIC_XXXX", body=b"ORIGIN_MESSAGE_ID", properties=properties(pairs))
+    assert log.shown(tmp_path) == {("Old@g", "0"): 1, ("T@g", "0"): 400, ("%RETRY%g@g", "0"): 0}
+
+
 @pytest.mark.parametrize("topic", ["%DLQ%g", "SCHEDULE_TOPIC_XXXX", "%RETRY%g"])
 def test_a_copy_was_read_of_which_there_is_a_later_one(log: Retries, tmp_path: Path, topic: str) -> None:
     more = {"REAL_TOPIC": "%RETRY%g", "DELAY": "1"} if topic.startswith("S") else {}
