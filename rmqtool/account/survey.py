@@ -13,7 +13,6 @@ consume queue.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.lost import Absent, OffsetGaps
+from rmqtool.classes import dataclass, field
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.errors import EnvironmentFailureError

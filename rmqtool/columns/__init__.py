@@ -7,12 +7,12 @@ buffers from a log on all cores, and from rows where kernels cannot; ``pieces`` 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from difflib import get_close_matches
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
+from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.rows.bodies import BodyMode
 

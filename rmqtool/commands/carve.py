@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,6 +30,7 @@ from rmqtool.carve.writing import (
     write_loose,
 )
 from rmqtool.check.digests import manifest_lines
+from rmqtool.classes import dataclass, field
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.engine.choice import open_engine
 from rmqtool.errors import ExitStatus, UsageError

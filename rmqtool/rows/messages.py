@@ -10,13 +10,13 @@ from __future__ import annotations
 import ipaddress
 import json
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from itertools import zip_longest
 from typing import TYPE_CHECKING
 
 from rmqtool import options, rows
+from rmqtool.classes import dataclass, replace
 from rmqtool.findings import Finding, Severity, Structure, codes
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG, LOST_PROPERTY
