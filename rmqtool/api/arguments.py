@@ -14,6 +14,7 @@ from rmqtool.io import Location, local_name, location_of
 from rmqtool.io.source import is_object_url
 from rmqtool.options import check_least
 from rmqtool.store import PathKind
+from rmqtool.store.broker_conf import conf_text
 
 if TYPE_CHECKING:
     import os
@@ -59,10 +60,7 @@ def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]
         raise UsageError(f"properties={properties!r}: pass a mapping, or a list of NAME=VALUE")
     if not isinstance(properties, Mapping):
         return list(properties)
-    return [
-        f"{name}={str(value).lower() if isinstance(value, bool) else value}"
-        for name, value in properties.items()
-    ]
+    return [f"{name}={conf_text(value)}" for name, value in properties.items()]
 
 
 def kind_named(name: str) -> PathKind:

@@ -319,12 +319,9 @@ class Session:
     ) -> None:
         """Write a report in the form of ``--format``, and remarks."""
         self.console.close()
-        if self.format is Format.JSON:
-            stream.write(report_json(report, status))
-            if remark is not None:
-                remark()
-        else:
-            write(report, self.text(stream, remark))
+        self.write(
+            stream, partial(write, report), lambda _, out: out.write(report_json(report, status)), remark
+        )
 
     def remark(self, sentence: str, *, warns: bool = False) -> Callable[[], None]:
         """Return what says a sentence, unless it is empty: see `TextReport`."""

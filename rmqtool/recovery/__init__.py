@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from rmqtool.classes import dataclass, field, replace
 from rmqtool.findings import Finding, FindingLog, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
-from rmqtool.store.broker_conf import BROKER_VERSION, DEFINITIONS, Origin
+from rmqtool.store.broker_conf import BROKER_VERSION, DEFINITIONS, Origin, conf_text
 from rmqtool.store.kinds import DIRECTORY_NAMES, PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from rmqtool.account import LogLosses
     from rmqtool.account.lost import LostTotals
     from rmqtool.releases import Release
-    from rmqtool.store import Setting, Settings
+    from rmqtool.store import Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -415,7 +415,8 @@ def settings_hazards(settings: Settings, shown: Settings, release: Release) -> l
         setting, other = settings[name], shown[name]
         if other.origin is Origin.INFERRED and setting.value != other.value:
             hazards.append(
-                f"The files show {name}={_text(other)}; the broker has {_text(setting)}, {setting.note}."
+                f"The files show {name}={conf_text(other.value)};"
+                f" the broker has {conf_text(setting.value)}, {setting.note}."
             )
     size = settings.commitlog_file_size
     if release.writes_whole_pages and settings["writeWithoutMmap"].value and size % PAGE_BYTES:
@@ -451,11 +452,6 @@ def assumptions(shown: Settings, release: Release) -> tuple[str, ...]:
         why = "the default, as the files have it; the broker set other sizes, -c broker.conf shows all"
         sentences += [f"{size.name}={size.value}: {why}" for size in usual]
     return tuple(sentences)
-
-
-def _text(setting: Setting) -> str:
-    value = setting.value
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _delayed(prediction: Prediction) -> Iterator[str]:

@@ -410,19 +410,14 @@ class _Start:
 
     def _dispatch_again(self, batch: MessageBatch) -> None:
         if self.loaded.unclean and self.start.switches.confirmed_only:
-            ends = frame_stops(batch.rows, "physical_offset")
-            confirmed = ends <= self._confirm_offset
-            batch = batch.only(confirmed)
+            # While it recovers, 4.9 knows no confirm offset (``CommitLog#confirmOffset``).
+            known = -1 if self.release.reputs_from_queues else self.loaded.checkpoint.confirm_phy_offset
+            batch = batch.only(frame_stops(batch.rows, "physical_offset") <= known)
         if not self.loaded.unclean:
             later = batch.rows["physical_offset"] > self.start.queue_end
             if not later.all():
                 batch = batch.only(later)
         self.loaded.take(self.dispatcher, batch, self.prediction.made.dispatched_by_recovery)
-
-    @property
-    def _confirm_offset(self) -> int:
-        """The confirm offset while recovery dispatches: 4.9 has none (``CommitLog#confirmOffset``)."""
-        return -1 if self.release.reputs_from_queues else self.loaded.checkpoint.confirm_phy_offset
 
     def _cut(self, segment: Segment, end: int, code: FindingCode | None = None, says: str = "") -> None:
         if self.records is None:

@@ -14,6 +14,7 @@ from rmqtool.report.output import Format, document_of, several, size_text, write
 from rmqtool.report.sentences import before_facts, log_loss_facts, unconfirmed_facts
 from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
+from rmqtool.store.broker_conf import conf_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -104,7 +105,14 @@ def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, s
         or setting.origin is not Origin.DEFAULT
         or (setting.value is not None and present.get(setting.name, True))
     ]
-    lines = [(setting.name, _value(setting.value), _origin(setting)) for setting in shown]
+    lines = [
+        (
+            setting.name,
+            "-" if setting.value is None else escape_text(conf_text(setting.value)),
+            _origin(setting),
+        )
+        for setting in shown
+    ]
     folded = len(summary.settings) - len(shown)
     return [*lines, (f"{folded} more with -v", "", "")] if folded else lines
 
@@ -195,12 +203,6 @@ def _log_facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, st
     if log.gaps:
         facts.append(("gaps", f"{log.gaps}, {log.missing_bytes} bytes missing"))
     return facts
-
-
-def _value(value: object) -> str:
-    if value is None:
-        return "-"
-    return str(value).lower() if isinstance(value, bool) else escape_text(str(value))
 
 
 _LINES = (

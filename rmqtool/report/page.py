@@ -36,6 +36,7 @@ from rmqtool.report.output import size_text
 from rmqtool.report.sentences import finding_line, prediction_facts, prediction_title
 from rmqtool.report.terminal import escape_text
 from rmqtool.report.verdict import FindingGroup, first_step, groups_of, headline, next_command
+from rmqtool.store.broker_conf import conf_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -221,19 +222,13 @@ def settings_table(report: StoreReport) -> PageTable:
     rows = [
         (
             name,
-            shown(_value_text(setting.value)),
+            shown("" if setting.value is None else conf_text(setting.value)),
             setting.origin.value,
             shortened(escape_text(setting.doubt or setting.note), 120),
         )
         for name, setting in report.provenance.settings.items()
     ]
     return _table(rows, _SETTINGS, "settings")
-
-
-def _value_text(value: object) -> str:
-    if value is None:
-        return ""
-    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def digests_table(report: StoreReport) -> PageTable:

@@ -8,6 +8,7 @@ from rmqtool.projection import columns_of, json_object
 from rmqtool.report.output import Format, several, size_text, write_document
 from rmqtool.report.terminal import escape_text
 from rmqtool.retention.deletion import HOUR_MS, FileFate
+from rmqtool.store.broker_conf import conf_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -20,11 +21,6 @@ _LISTED = 200
 _LOG = "commitlog/"
 
 
-def _java(value: object) -> str:
-    """Return a setting as broker.conf has it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextReport) -> None:
     """Write what a broker deletes, the files of the log, and of other files those that go."""
     logs = [file for file in report.files if file.written_ms is not None]
@@ -35,7 +31,7 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
         f"At {time_text(report.at_ms, zone)} {title} of the log: {escape_text(report.store)}",
         [
             ("disk", "below every limit" if report.disk_ratio is None else f"{report.disk_ratio:g} % full"),
-            ("settings", ", ".join(f"{name}={_java(value)}" for name, value in report.settings.items())),
+            ("settings", ", ".join(f"{name}={conf_text(value)}" for name, value in report.settings.items())),
             ("next", escape_text(report.next)),
             ("log begins at", str(report.min_offset)),
             ("also deleted", several(sum(file.deleted for file in others), *_OTHERS)),

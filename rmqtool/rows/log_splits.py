@@ -257,7 +257,8 @@ class _RowSink:
             if isinstance(event, BlankRecord):
                 done.ended = True
             elif isinstance(event, Record) or not is_of_record(event):
-                done.next_log_offset = max(done.next_log_offset, _end_of(event))
+                stop_of_event = event.frame_stop if isinstance(event, Record) else stop_of(event)
+                done.next_log_offset = max(done.next_log_offset, stop_of_event)
                 done.closed = not isinstance(event, Record)
         for event in later:  # met by reading ahead
             if (event.physical_offset or 0) < done.next_log_offset:
@@ -267,10 +268,6 @@ class _RowSink:
         """Add the row of an unreadable range, unless it goes on from before and has one."""
         if not (event.position or 0) % RETRY_BYTES:
             self._encoder.add(self._make.row(event))
-
-
-def _end_of(event: Record | Finding) -> int:
-    return event.frame_stop if isinstance(event, Record) else stop_of(event)
 
 
 def log_pieces(job: LogJob) -> Iterator[rows.Row]:

@@ -70,6 +70,11 @@ class Setting:
         )
 
 
+def conf_text(value: object) -> str:
+    """Return a value as broker.conf has it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
 def _reader(parse: Callable[[str], Any], wanted: str) -> Callable[[str, str], Any]:
     def read(name: str, text: str) -> object:
         with suppress(ValueError):
