@@ -1,7 +1,7 @@
 """ACCOUNT: the messages that a store has lost, and the proof of each loss, as data and words.
 
-``survey`` reads a log: the queue offsets of its records, bytes that hold no record, and proofs of lost
-messages beside units. Where that shows damage, it takes the records that ``rmqtool.genuine`` bears out.
+``survey`` reads a log: the queue offsets of its records, and bytes that hold no record. Where that shows
+damage, it takes the records that ``rmqtool.genuine`` bears out. ``proofs`` has those beside units.
 ``lost`` finds the messages that the records of a queue leave out, reports them and adds them up;
 ``log_losses`` does so for a whole store. Every command that counts lost messages counts them by these.
 """

@@ -11,17 +11,8 @@ import numpy as np
 
 from rmqtool.account import NO_LOSSES, LogLosses, MessageStates, QueueLosses, cut_finding, is_borne_out
 from rmqtool.account.lost import Absent, AbsentFinder, Kept, Pin
-from rmqtool.account.survey import (
-    Hole,
-    SurveyedLog,
-    consumed_beyond,
-    consumed_ends,
-    indexed_places,
-    survey,
-    survey_of,
-    unaccounted,
-    unreached_finding,
-)
+from rmqtool.account.proofs import Hole, consumed_beyond, consumed_ends, indexed_places, unaccounted
+from rmqtool.account.survey import SurveyedLog, survey, survey_of, unreached_finding
 from rmqtool.derived.queues import LiveUnits, Queue, all_units, queue_units, queues_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, codes

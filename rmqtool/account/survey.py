@@ -1,32 +1,17 @@
-"""One pass over a log: runs of queue offsets, bytes without an intact record; and proofs beside units.
-
-An index item leads to the place of a record, and names no queue: a place that neither a lost message's unit
-nor a hole in a queue accounts for is that of one more lost message. A consumer offset beyond a queue's end
-proves messages only if units or items, too, lead beyond the log's end: a topic that was deleted, or a client
-that chose its offset, leaves the same.
-
-The rest proves no message by itself. The checkpoint has times: they bear out that a log was longer
-(``account.is_borne_out``). An op message names a queue offset of the half queue that lies between those of
-other half messages, or its unit is there. Units of the timer's log lead to records of a topic that has a
-consume queue.
-"""
+"""One pass over a log: runs of queue offsets, and bytes without an intact record."""
 
 from __future__ import annotations
 
 from functools import cached_property
-from heapq import heappop, heappush
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.account.lost import Absent, OffsetGaps
+from rmqtool.account.lost import OffsetGaps
 from rmqtool.classes import dataclass, field
-from rmqtool.derived.index_files import IndexFile, open_index_file
-from rmqtool.derived.positions import consumed_offsets
-from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, codes, counted
-from rmqtool.formats.message import PLACED_STARTS, SMALLEST_RECORD, Outcome
+from rmqtool.formats.message import PLACED_STARTS, Outcome
 from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.continuity import (
     RUN_ROW,
@@ -43,16 +28,14 @@ from rmqtool.releases import LENIENT
 from rmqtool.scan.gap_walk import GapWalk
 from rmqtool.scan.records import Gap
 from rmqtool.store.segments import ENDLESS
-from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Container, Iterator, Mapping, Sequence
 
     from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.genuine.reading import Reading
     from rmqtool.genuine.records import LogCopy
     from rmqtool.kernels.rows import MessageBatch
-    from rmqtool.store import Store
     from rmqtool.store.segments import FileQueue, Segment
 
 
@@ -482,105 +465,3 @@ def unreached_finding(surveyed: SurveyedLog) -> Finding:
         message=unreached_words(surveyed),
         remedy_override=HIDDEN_REMEDY,
     )
-
-
-class Hole(NamedTuple):
-    """Lost messages whose places nothing names.
-
-    Attributes:
-        start: physical offset at or after which they were.
-        stop: physical offset at or before which they ended.
-        messages: how many.
-    """
-
-    start: int
-    stop: int
-    messages: int
-
-
-def indexed_places(
-    store: Store,
-    holds_none: Callable[[Int64s, Int64s], Bools],
-    room: Callable[[int, int], int],
-    unread: list[str],
-) -> Int64s:
-    """Return where index items lead to and no record is, ``(n,)`` ascending.
-
-    Args:
-        store: whose index; only files that know of such places are read.
-        holds_none: returns which ranges, by physical offsets and sizes, meet no record and no end mark.
-        room: returns the bytes between two places that neither takes.
-        unread: receives sentences about files that cannot be read, and so prove nothing.
-    """
-    places = [_NOTHING]
-    try:
-        for file in store.index_files:
-            index = open_index_file(file, store.settings.index_geometry)
-            first, last = index.header.begin_phy_offset, index.header.end_phy_offset
-            if index.has_items and 0 <= first <= last and room(first, last + 1) > 0:
-                places += _places(index, holds_none)
-            file.close()
-    except EnvironmentFailureError as failure:
-        unread.append(str(failure))
-    return np.unique(np.concatenate(places))
-
-
-def _places(index: IndexFile, holds_none: Callable[[Int64s, Int64s], Bools]) -> Iterator[Int64s]:
-    """Yield the places of items in the order of the log, as items that have not rotted are."""
-    first, last = index.header.begin_phy_offset, index.header.end_phy_offset
-    for items in index.item_columns():
-        places = items.physical_offsets
-        before, after = np.concatenate([[first], places[:-1]]), np.concatenate([places[1:], [last]])
-        sound = places[(before <= places) & (places <= after) & (items.key_hashes >= 0)]
-        yield sound[holds_none(sound, np.full(len(sound), SMALLEST_RECORD))]
-
-
-def unaccounted(places: Int64s, named: Iterable[int], holes: Iterable[Hole]) -> Int64s:
-    """Return the places of messages that neither a name nor a hole accounts for.
-
-    Args:
-        places: of messages, ascending.
-        named: places of lost messages that something else leads to.
-        holes: each takes as many places as it has messages, that which ends first the first.
-    """
-    places = places[~np.isin(places, np.fromiter(named, np.int64))]
-    coming = sorted(holes, reverse=True)
-    open_: list[tuple[int, int]] = []  # where holes end, and the messages that they have left
-    left = []
-    for place in places.tolist():
-        while coming and coming[-1].start <= place:
-            hole = coming.pop()
-            heappush(open_, (hole.stop, hole.messages))
-        while open_ and open_[0][0] <= place:
-            heappop(open_)
-        if not open_:
-            left.append(place)
-            continue
-        stop, messages = heappop(open_)
-        if messages > 1:
-            heappush(open_, (stop, messages - 1))
-    return np.array(left, np.int64)
-
-
-def consumed_ends(store: Store) -> Mapping[tuple[str, int], int]:
-    """Return the queue offset after the last message that any consumer has read, by topic and queue id."""
-    ends: dict[tuple[str, int], int] = {}
-    for offset in consumed_offsets(store):
-        if not offset.topic.startswith(LMQ_PREFIX):
-            key = offset.topic, offset.queue_id
-            ends[key] = max(offset.offset, ends.get(key, 0))
-    return ends
-
-
-def consumed_beyond(known: int, consumed: int, log_end: int, reach: int) -> Iterator[Absent]:
-    """Yield the messages of a queue that consumers have read, and that nothing else names.
-
-    Args:
-        known: queue offset after the last one of which something else knows; 0 of an unknown queue.
-        consumed: queue offset after the last one that was read.
-        log_end: physical offset after the log's last record.
-        reach: up to which units or items lead.
-    """
-    messages = consumed - known
-    if known > 0 < messages and messages * SMALLEST_RECORD <= reach - log_end:
-        yield Absent(known, messages, log_end, reach, "consumed")

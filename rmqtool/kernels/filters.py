@@ -155,7 +155,7 @@ def is_intact(buffer: Buffer, row: Row, values: Int64s, odd_flags: int) -> bool:
 
 @kernel
 def has_meaning(buffer: Buffer, row: Row, values: Int64s) -> bool:
-    """Whether a message means more than was sent: see `rmqtool.rows.messages.explanation_of`."""
+    """Whether a message means more than was sent: see `rmqtool.rows.meanings.explanation_of`."""
     if values[Property.INNER_MULTI_DISPATCH, 0] >= 0 or _is_system_topic(buffer, row):
         return True
     start = row.topic_stop + 2

@@ -5,7 +5,7 @@ value. ``file`` is a path relative to the store, ``position`` bytes from its sta
 
 Here are the rows of a log, ``derived`` has the others; ``messages`` makes rows from a walk over the log, and
 filters them; ``log_splits`` reads a large log by kernels, on all cores, and makes rows of the rest;
-``bodies`` unpacks bodies. ``report`` decides how rows look.
+``bodies`` unpacks bodies, ``meanings`` explains the broker's own messages. ``report`` decides how rows look.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ else:
 class Message:
     """A record of the commit log; hosts are ``ip:port`` or ``[ip6]:port``, the body as stored.
 
-    ``explanation`` is the meaning of a message of the broker's own: `rmqtool.rows.messages`;
+    ``explanation`` is the meaning of a message of the broker's own: `rmqtool.rows.meanings`;
     ``damage`` has the codes of the record's findings.
     """
 

@@ -19,7 +19,7 @@ import rmqtool
 from rmqtool.account import NO_LOSSES, AccountError, LogLosses, MessageStates, QueueLosses
 from rmqtool.account.log_losses import StoreAccount, account_of, log_losses
 from rmqtool.account.lost import LostReason
-from rmqtool.account.survey import Hole, unaccounted
+from rmqtool.account.proofs import Hole, unaccounted
 from rmqtool.commands.info import summarise
 from rmqtool.commands.report import ReportRequest
 from rmqtool.commands.report.gather import gather

@@ -23,7 +23,8 @@ from rmqtool.javacompat import parse_int, split_keys, string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
 from rmqtool.lookup.delivery import SoundIndex
 from rmqtool.lookup.queue import QueueConsumer, RecordPlace, queues_problem
-from rmqtool.rows.messages import acknowledged_offsets, java_long, json_body, offset_id_of
+from rmqtool.rows.meanings import acknowledged_offsets, java_long, json_body
+from rmqtool.rows.messages import offset_id_of
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.records import Prefilter, Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
