@@ -13,17 +13,16 @@ EARLIEST_MS, LATEST_MS = -(1 << 63), (1 << 63) - 1
 """Bounds of a time that a record can store."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MQADMIN = re.compile(r"^([0-9-]{10})#([0-9]{2}:[0-9]{2}:[0-9]{2}):([0-9]{3})$")
-_ISO_START = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)")
-_EPOCH_MS = re.compile(r"-?[0-9]{1,19}")
+# compiled by `re` at their first use: most commands are given no time
+_MQADMIN = r"^([0-9-]{10})#([0-9]{2}:[0-9]{2}:[0-9]{2}):([0-9]{3})$"
+_ISO_START = r"[0-9]{4}-[0-9]{2}-[0-9]{2}([T #]|$)"
+_EPOCH_MS = r"-?[0-9]{1,19}"
 _USUAL_DIGITS = 12  # of epoch ms since 1973
-_SINCE_NOW = re.compile(r"(?:now)?(?P<sign>[+-])(?P<spans>(?:[0-9]{1,9}(?:ms|[smhdw]))+)")
-_SPAN = re.compile(r"([0-9]+)(ms|[smhdw])")
+_SINCE_NOW = r"(?:now)?(?P<sign>[+-])(?P<spans>(?:[0-9]{1,9}(?:ms|[smhdw]))+)"
+_SPAN = r"([0-9]+)(ms|[smhdw])"
 _SPAN_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
-_CLOCK = re.compile(
-    r"(?:(?P<day>today|yesterday)(?: |$))?(?P<clock>[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{3})?)?)?"
-)
-_ZONE = re.compile(r"(?:Z|[+-][0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?)$")
+_CLOCK = r"(?:(?P<day>today|yesterday)(?: |$))?(?P<clock>[0-9]{1,2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{3})?)?)?"
+_ZONE = r"(?:Z|[+-][0-9]{2}:?[0-9]{2}(?::?[0-9]{2})?)$"
 
 TIME_FORMS = (
     "epoch ms, 2022-04-15, 2022-04-15T13:20:00, with or without a zone as in 2022-04-15T13:20:00+08:00,"
@@ -65,13 +64,13 @@ def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int
     now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
     if text == "now":
         return now_ms
-    if _EPOCH_MS.fullmatch(text):
+    if re.fullmatch(_EPOCH_MS, text):
         return int(text)
-    since = _SINCE_NOW.fullmatch(text)
+    since = re.fullmatch(_SINCE_NOW, text)
     if since is not None:
-        span_ms = sum(int(count) * _SPAN_MS[unit] for count, unit in _SPAN.findall(since["spans"]))
+        span_ms = sum(int(count) * _SPAN_MS[unit] for count, unit in re.findall(_SPAN, since["spans"]))
         return now_ms + (-span_ms if since["sign"] == "-" else span_ms)
-    moment = _of_day(text, zone, now_ms) or _moment(_MQADMIN.sub(r"\1T\2.\3", text), zone)
+    moment = _of_day(text, zone, now_ms) or _moment(re.sub(_MQADMIN, r"\1T\2.\3", text), zone)
     if moment is None:
         raise UsageError(f"{text!r} is not a time; pass {TIME_FORMS}")
     return _since_epoch(moment)
@@ -82,14 +81,14 @@ def is_explicit(text: str) -> bool:
 
     A short number does not: epoch seconds, or a number without its unit, would mean 1970.
     """
-    if _EPOCH_MS.fullmatch(text):
+    if re.fullmatch(_EPOCH_MS, text):
         return len(text) >= _USUAL_DIGITS
-    return bool(_ISO_START.match(text) and _ZONE.search(text[10:]))
+    return bool(re.match(_ISO_START, text) and re.search(_ZONE, text[10:]))
 
 
 def _of_day(text: str, zone: tzinfo | None, now_ms: int) -> datetime | None:
     """Return the moment of ``today``, ``yesterday``, a clock, or both; None for anything else."""
-    match = _CLOCK.fullmatch(text)
+    match = re.fullmatch(_CLOCK, text)
     if match is None or not text or text.endswith(" "):
         return None
     day = (_EPOCH + timedelta(milliseconds=now_ms)).astimezone(zone).date()
@@ -104,7 +103,7 @@ def _of_day(text: str, zone: tzinfo | None, now_ms: int) -> datetime | None:
 
 
 def _moment(text: str, zone: tzinfo | None) -> datetime | None:
-    if not _ISO_START.match(text):  # Python also reads long rows of digits as a time
+    if not re.match(_ISO_START, text):  # Python also reads long rows of digits as a time
         return None
     try:
         return _placed(datetime.fromisoformat(text), zone)

@@ -122,7 +122,7 @@ class Source(Protocol):
 
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")
 
-_URL = re.compile(rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)")
+_URL = rf"(?P<scheme>{'|'.join(SCHEMES)})://(?P<authority>[^/]+)(?P<path>[^\0\ud800-\udfff]*)"
 _AZURE_PLACE = "abfss://container@account.dfs.core.windows.net/path"
 
 
@@ -138,7 +138,7 @@ def split_url(text: str) -> tuple[str, str]:
     Nothing in the path is decoded: names of topics have percent signs. Raises `UsageError` if it names no
     bucket, holds credentials, or has a query.
     """
-    match = _URL.fullmatch(text)
+    match = re.fullmatch(_URL, text)
     if match is None:
         raise UsageError(f"{text}: give a bucket and a path, as in s3://bucket/store")
     scheme, authority, path = match["scheme"].replace("s3a", "s3"), match["authority"], match["path"]

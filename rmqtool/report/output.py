@@ -56,14 +56,12 @@ def to_json(value: object, *, indent: int | None = None) -> str:
     )
 
 
-_SECRET = re.compile(
-    r"((?:--[\w-]+=)?[\w.-]*(?:secret|password|token|credential|access.?key)[\w.-]*=).+", re.I | re.S
-)
+_SECRET = r"(?is)((?:--[\w-]+=)?[\w.-]*(?:secret|password|token|credential|access.?key)[\w.-]*=).+"
 
 
 def without_secret(word: str) -> str:
     """Return a word of a command line; the value of a setting that names a secret is hidden."""
-    return _SECRET.sub(r"\1***", word)
+    return re.sub(_SECRET, r"\1***", word)
 
 
 @dataclass(slots=True)

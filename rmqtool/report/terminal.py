@@ -104,7 +104,7 @@ def _lines(words: Iterable[str], width: int) -> Iterator[str]:
 
 
 # C0 and C1 controls, line separators, and the marks that turn the direction of writing
-_HARMFUL = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+_HARMFUL = "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]"
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """Starts of cells that a spreadsheet takes for a formula."""
@@ -117,7 +117,7 @@ def escape_text(text: str) -> str:
 
 def escape_controls(text: str) -> str:
     r"""Return ``text`` with control characters as ``\xNN`` or ``\uNNNN``, and everything else as it is."""
-    return text if text.isascii() and text.isprintable() else _HARMFUL.sub(_escape, text)
+    return text if text.isascii() and text.isprintable() else re.sub(_HARMFUL, _escape, text)
 
 
 def escape_bytes(data: bytes) -> str:
@@ -127,7 +127,7 @@ def escape_bytes(data: bytes) -> str:
 
 def escape_json(text: str) -> str:
     r"""Return JSON text with harmful characters, which only its strings can hold, as ``\uNNNN``."""
-    return text if text.isascii() and "\x7f" not in text else _HARMFUL_JSON.sub(_escape_json, text)
+    return text if text.isascii() and "\x7f" not in text else re.sub(_HARMFUL_JSON, _escape_json, text)
 
 
 def escape_cell(text: str) -> str:
@@ -138,11 +138,11 @@ def escape_cell(text: str) -> str:
 
 def is_cell_text(text: str) -> bool:
     """Return whether text can be a cell of csv: no formula, no control but ends of lines and tabs."""
-    return not text.startswith(FORMULA_STARTS) and not _HARMFUL.search(text.translate(_LAYOUT))
+    return not text.startswith(FORMULA_STARTS) and not re.search(_HARMFUL, text.translate(_LAYOUT))
 
 
 _LAYOUT = {ord(character): None for character in "\t\n\r"}
-_HARMFUL_JSON = re.compile(_HARMFUL.pattern.replace("\x00-\x1f", ""))
+_HARMFUL_JSON = _HARMFUL.replace("\x00-\x1f", "")
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import checked_half_offsets, consumed_offsets
-from rmqtool.doctor import OFFSET_DATABASES
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import near_names
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource
@@ -78,6 +77,8 @@ def _why_unknown(store: Store, group: str, known: list[str]) -> str:
     config = store.config
     if config is None:
         return f"no config/ here, which has the offsets of group {group}: name the root of a store"
+    from rmqtool.doctor import OFFSET_DATABASES
+
     for name in OFFSET_DATABASES:
         if (config / name).is_directory():
             return f"config/{name}/ holds the offsets of groups, a RocksDB database, which is not read"

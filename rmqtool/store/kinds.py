@@ -404,7 +404,7 @@ FILE_QUEUES = "consumequeue"
 QUEUE_DATABASES = (FILE_QUEUES, "consumequeue_r", "consumequeue_rocksdb")
 _DLEDGER = (DATA, "index", "currterm", "checkpoint")
 _QUEUE_FILES = "*/*/" + 20 * "[0-9]"
-_ROCKSDB_FILE = re.compile(
+_ROCKSDB_FILE = (
     r"CURRENT|IDENTITY|LOCK|LOG(\.old\.[0-9]+)?|(MANIFEST|OPTIONS)-[0-9]+|[0-9]{6,}\.(log|sst|blob|dbtmp)"
 )
 
@@ -474,7 +474,7 @@ def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
     """Return the names that are files of a RocksDB database in the directory."""
     if not holds(directory, DATABASE):
         return set()
-    return {name for name in names if _ROCKSDB_FILE.fullmatch(name)}
+    return {name for name in names if re.fullmatch(_ROCKSDB_FILE, name)}
 
 
 def holds(directory: Location, names: tuple[str, ...]) -> bool:

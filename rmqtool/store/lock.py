@@ -6,7 +6,6 @@ import contextlib
 import fcntl
 import json
 import os
-import socket
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -153,13 +152,13 @@ def owner_of(target: str) -> dict[str, object]:
     """Return this process's entry for a marker."""
     pid = os.getpid()
     start = _start_time(pid)
-    return {"tool": _TOOL, "host": socket.gethostname(), "pid": pid, "target": target, "start": start}
+    return {"tool": _TOOL, "host": os.uname().nodename, "pid": pid, "target": target, "start": start}
 
 
 def is_owner_alive(owner: Mapping[str, object]) -> bool:
     """Return whether the process of a marker is alive, or may be: on another machine that is unknown."""
     pid = owner.get("pid")
-    foreign = owner.get("host") != socket.gethostname()
+    foreign = owner.get("host") != os.uname().nodename
     return foreign or (isinstance(pid, int) and _start_time(pid) == owner.get("start") is not None)
 
 
