@@ -508,12 +508,16 @@ class StoreAccount:
 
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
         """Yield that the log was longer once, has files of another, or records which no broker reaches."""
-        for label in self.surveyed.foreign:
-            yield Finding(
-                code=codes.CL_FOREIGN,
-                file=label,
-                message=f"no unit leads to a record of {label}, though units lead to other places in it",
-            )
+        for segment in self.log:
+            if segment.label in self.surveyed.foreign:
+                yield Finding(
+                    code=codes.CL_FOREIGN,
+                    file=segment.label,
+                    position=0,
+                    length=segment.size_bytes,
+                    physical_offset=segment.start,
+                    message="its records are not listed; units or index items lead to other places in it",
+                )
         if losses.states is not None and len(self.surveyed.unreached):
             yield unreached_finding(self.surveyed)
         if losses.beyond and len(self.log):  # else ST-NO-COMMITLOG says so

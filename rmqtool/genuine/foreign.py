@@ -16,12 +16,11 @@ import numpy as np
 
 from rmqtool.derived.index_files import open_index_file
 from rmqtool.errors import EnvironmentFailureError
+from rmqtool.genuine.records import by_queue
 from rmqtool.kernels.compare import are_among
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.genuine.evidence import QueueEvidence
     from rmqtool.genuine.records import LogCopy
@@ -102,27 +101,27 @@ class _Files:
         return np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in ordinary)])
 
     def parted(self, evidence: QueueEvidence, *, from_zero: bool) -> Bools:
-        """Return at which files more queues break off, at their bounds or over them, than go on there."""
+        """Return at which files more queues break off, at their bounds or over them, than go on there.
+
+        A queue that was rebuilt after a loss lists its messages in their place, if under other queue offsets.
+        """
         joins, breaks = self._joints(from_zero=from_zero)
-        return np.asarray(breaks + self.count(self._left_out(evidence)) > joins)
-
-    def _left_out(self, evidence: QueueEvidence) -> Int64s:
-        """Return places of units without a record, next to a right one of their queue in another file."""
-        return np.concatenate([np.empty(0, np.int64), *self._left_out_of_queues(evidence)])
-
-    def _left_out_of_queues(self, evidence: QueueEvidence) -> Iterator[Int64s]:
-        numbers = {key: number for number, key in enumerate(self.copy.queues)}
-        units = self.copy.units[self.own]
+        leads, near, left_out = np.zeros((3, len(self.starts)), np.int64)
+        of_queues = by_queue(self.copy.units, len(self.copy.queues), self.own)
+        units = {key: self.copy.units[rows] for key, rows in zip(self.copy.queues, of_queues, strict=True)}
         for key, rows in evidence.units.items():
-            mine = units[units["queue"] == numbers.get(key, -1)]
-            is_there = are_among(rows["queue_offset"], mine["queue_offset"])
-            is_right = is_there & are_among(rows["log_offset"], mine["log_offset"])
-            files, places = self.copy.file_numbers(rows["log_offset"]), rows["log_offset"]
-            joint = (files[1:] != files[:-1]) & (
-                rows["queue_offset"][1:] == rows["queue_offset"][:-1] + rows["count"][:-1]
-            )
-            yield places[1:][joint & is_right[:-1] & ~is_there[1:]]
-            yield places[:-1][joint & is_right[1:] & ~is_there[:-1]]
+            if key[0].startswith(LMQ_PREFIX):
+                continue
+            places, mine = rows["log_offset"], units.get(key, self.copy.units[:0])
+            has_offset = are_among(rows["queue_offset"], mine["queue_offset"])
+            has_place = are_among(places, mine["log_offset"])
+            leads, near = leads + self.count(places), near + self.count(places[has_place])
+            files, ends = self.copy.file_numbers(places), rows["queue_offset"] + rows["count"]
+            joint = (files[1:] != files[:-1]) & (rows["queue_offset"][1:] == ends[:-1])
+            is_there, is_right = has_offset | has_place, has_offset & has_place
+            left_out = left_out + self.count(places[1:][joint & is_right[:-1] & ~is_there[1:]])
+            left_out = left_out + self.count(places[:-1][joint & is_right[1:] & ~is_there[:-1]])
+        return np.asarray((breaks + left_out > joins) & (2 * near <= leads))
 
     def _joints(self, *, from_zero: bool) -> tuple[Int64s, Int64s]:
         """Return of each file how many queues go on at its bounds, and how many break off at or over it."""

@@ -96,6 +96,22 @@ def test_the_first_records_of_a_large_file_are_its_own(tmp_path: Path) -> None:
     assert _foreign(root) == []
 
 
+@pytest.mark.parametrize(("name", "file"), [("crash-4.9.8", 16384), ("plain-5.3.3", 16384)])
+def test_files_after_a_hole_are_their_own_when_queues_were_rebuilt(
+    name: str, file: int, tmp_path: Path
+) -> None:
+    """Units lead to their messages, under queue offsets that are too low by those that the hole took."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture(name), root)
+    path = root / "commitlog" / f"{file:020d}"
+    path.write_bytes(path.read_bytes()[:3000].ljust(8192, b"\0"))
+    with rmqtool.open(root) as store:
+        store.rebuild(tmp_path / "made", engine="local", jobs=1)
+    shutil.rmtree(root / "consumequeue")
+    (tmp_path / "made" / "consumequeue").rename(root / "consumequeue")
+    assert _foreign(root) == []
+
+
 def test_a_foreign_first_file_has_no_queue_in_common_with_the_next(tmp_path: Path) -> None:
     """What was before it has expired, and its topics are others: only the units of the own queues show it."""
     root = tmp_path / "store"

@@ -243,10 +243,11 @@ def _is_loss(finding: Finding) -> bool:
 
 def _root(finding: Finding, losses: list[Finding], queues: dict[_Queue, Finding]) -> Finding | None:
     place = finding.physical_offset
-    if place is not None and finding.code in _POINTING:
+    if place is not None and finding.code is not codes.CL_FOREIGN:
         for loss in losses:
+            takes = finding.code in _POINTING or loss.code is codes.CL_FOREIGN
             start = loss.physical_offset or 0
-            if start <= place < start + (loss.length or 0):
+            if takes and start <= place < start + (loss.length or 0):
                 return loss
     if place is not None and finding.code in _OF_PROPERTIES:
         return next((loss for loss in losses if _changed_at(loss) == place), None)
