@@ -357,6 +357,7 @@ _MARGIN = 36
 """Columns of position, offset and the bytes of a number."""
 _COLORS = ("cyan", "green", "yellow", "magenta", "bright_blue", "bright_cyan")
 _SHOWN_BYTES = {None: 64, BodyMode.NONE: 16}
+"""Of a body, by ``--body``; the other modes show all of it."""
 _COMPRESSED = 0x1
 _COMPRESSION_SHIFT, _COMPRESSION_MASK = 8, 0x7
 _COMPRESSIONS = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
@@ -372,7 +373,6 @@ _BITS = {
     0x40: "batch to unwrap",
     0x80: "inner batch",
 }
-"""Of a body, by ``--body``; the other modes show all of it."""
 _MAGICS = {
     message.MAGIC_V1: "V1",
     message.MAGIC_V2: "V2",

@@ -1,4 +1,4 @@
-"""StoreComparison of two stores, structure by structure: entries of derived files, the log, and the whole."""
+"""Comparison of two stores, structure by structure: entries of derived files, the log, and the whole."""
 
 from __future__ import annotations
 

@@ -124,12 +124,8 @@ class LogAnswers:
     """Answers from the log alone."""
 
     def __init__(self, context: QueryContext, note_defect: Callable[[Finding], None]) -> None:
-        self._scan = LogScan(
-            context.store.own_log,
-            context.progress,
-            note_defect,
-            edge=FoundEdge.of(context.store),
-        )
+        store = context.store
+        self._scan = LogScan(store.own_log, context.progress, note_defect, edge=FoundEdge.of(store))
         self._request = context.request
         self._limit = context.limit
         self._rejected = context.rejected
