@@ -7,7 +7,6 @@ buffers from a log on all cores, and from rows where kernels cannot; ``pieces`` 
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
@@ -126,6 +125,8 @@ def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
     chosen = tuple(names)
     for name in chosen:
         if name not in COLUMNS:
+            from difflib import get_close_matches
+
             close = get_close_matches(name, COLUMNS, n=1)
             hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COLUMNS)}"
             raise UsageError(f"there is no column {name!r}{hint}")

@@ -27,7 +27,6 @@ import importlib
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -197,6 +196,8 @@ def _have_help() -> None:
     """
     if COMPILATION.listener is None or len(os.sched_getaffinity(0)) < _HELPED_CORES:
         return
+    import subprocess  # which nothing else loads
+
     modules = dict.fromkeys(compiled.__module__ for compiled, _ in _ENTRIES)
     with contextlib.suppress(OSError):  # a helper is no need
         # -P: no module of the working directory, which may be the evidence
