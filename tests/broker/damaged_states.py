@@ -59,6 +59,7 @@ class State:
         abort: Whether there is one: as the damage leaves it where it is None.
         damage: Makes it so.
         properties: Settings beyond the store's own.
+        is_whole: Whether a broker made it so, and nothing counts as damage.
     """
 
     name: str
@@ -67,6 +68,7 @@ class State:
     abort: bool | None
     damage: Callable[[Path], None]
     properties: tuple[str, ...] = ()
+    is_whole: bool = False
 
     @property
     def label(self) -> str:
@@ -96,7 +98,7 @@ class State:
         elif self.abort is False:
             (root / "abort").unlink(missing_ok=True)
         names = [int(path.name) for path in (root / "commitlog").glob("*") if path.name.isdigit()]
-        return Copy(root, conf, self.fixture, start=min(names, default=0))
+        return Copy(root, conf, "" if self.is_whole else self.fixture, start=min(names, default=0))
 
 
 def case_states(version: Version | None = None) -> Iterator[State]:

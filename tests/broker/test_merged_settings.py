@@ -43,6 +43,7 @@ def edit(path: Path, table: str, entries: dict[str, Any]) -> None:
 @pytest.mark.parametrize("version", ["4.9.8", "5.5.1"])
 @pytest.mark.parametrize("is_lost", [False, True], ids=["merged", "lost files"])
 def test_a_broker_knows_what_was_merged(version: Version, is_lost: bool, tmp_path: Path) -> None:
+    """1094, 1440: a returning master has old offsets; itboon/rocketmq-helm#33: a slave lacks a topic."""
     with whole_broker.site(tmp_path, version) as site:
         with whole_broker.broker(site) as process:
             whole_broker.send(site, 0, 60)
@@ -63,6 +64,10 @@ def test_a_broker_knows_what_was_merged(version: Version, is_lost: bool, tmp_pat
         edit(config / "topics.json", "topicConfigTable", {"Merged": topic})
         group = {**next(iter(groups.values())), "groupName": "merged"}
         edit(config / "subscriptionGroup.json", "subscriptionGroupTable", {"merged": group})
+        edit(site.store / "config" / "consumerOffset.json", "offsetTable", {"Whole@merged": {"0": 1}})
+        here, there = (rmqtool.open(root, broker_conf=site.conf) for root in (site.store, other))
+        differs = {row.structure for row in here.diff(there)}
+        assert {"config/consumerOffset.json", "config/topics.json"} <= differs
         if is_lost:
             for file in (site.store / "config").iterdir():
                 if file.name.startswith(("topics", "subscription", "consumerOffset")):

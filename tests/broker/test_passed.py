@@ -77,7 +77,21 @@ def test_delayed_messages_below_the_offset_never_come(version: Version, tmp_path
         assert verified(site, "OF-PASSED") == len(second)
 
 
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
+def test_delayed_messages_come_twice_by_an_offset_that_was_not_kept(version: Version, tmp_path: Path) -> None:
+    """3473: a broker that is killed has not written how far a level is; the next start delivers again."""
+    with whole_broker.site(tmp_path, version, SETTINGS) as site:
+        keys = stored(site, "delayed")
+        assert delivered(site, keys) == len(keys)
+        for name in ("delayOffset.json", "delayOffset.json.bak"):
+            (site.store / "config" / name).write_text('{"offsetTable":{"1":0}}')
+        assert levels(site) == (len(keys), 0, 0)
+        assert delivered(site, keys) == 2 * len(keys)
+        assert levels(site) == (0, 0, len(keys))
+
+
 def test_a_timer_ahead_of_its_queue_passes_what_its_log_lacks(tmp_path: Path) -> None:
+    """7480: its offset lies beyond a queue that was cut, and no message that its log names is left."""
     with whole_broker.site(tmp_path, "5.5.1", SETTINGS) as site:
         keys = stored(site, "timed")
         path = site.store / "config" / "timercheck"

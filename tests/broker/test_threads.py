@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,10 +10,11 @@ import pytest
 import rmqtool
 from rmqtool.outcomes import best
 from tests.broker import jvm
+from tests.broker.damaged_states import State
 from tests.broker.starts import Case
 from tests.broker.starts import judged as judged_starts
 from tests.broker.stores import fixture_store
-from tests.broker.threads import THREADS
+from tests.broker.threads import THREADS, offsets_given_twice
 from tests.broker.ways_out import judged
 
 if TYPE_CHECKING:
@@ -53,6 +55,30 @@ def test_the_remedy_cures_it(version: Version, tmp_path: Path) -> None:
             assert line.result.outcome.lost == thread.lost, line.state.label
             tried += 1
     assert tried == len(threads)
+
+
+@pytest.mark.broker
+@pytest.mark.parametrize("version", ["4.9.8", "5.3.3", "5.5.1"])
+def test_a_slave_that_was_made_master_counts_from_an_older_place(
+    version: Version, tmp_path: Path, run: Callable[..., Run]
+) -> None:
+    """8539: no start, rebuild or salvage brings three messages; they are listed, to be sent again."""
+    state = State("offsets_given_twice", "8539", f"plain-{version}", None, offsets_given_twice, is_whole=True)
+    lines = [*judged([state], version, tmp_path / "judged", actions=["start", "rebuild", "salvage"])]
+    assert {line.action for line in lines} >= {"start", "rebuild"}
+    for line in lines:
+        assert line.differences == [], line.action
+        if line.result is not None:
+            assert line.result.outcome.unserved == 3
+    copy, lost = state.copy_to(tmp_path / "state"), tmp_path / "lost.ndjson"
+    words = ("--predict-recovery", "--broker-version", version, "--lost", lost, "--format", "json")
+    told = run("verify", copy.root, "-c", copy.conf, *words).document
+    assert {"CL-QOFF-DUP", "CQ-MISSING-MSG"} <= told["counts"].keys()
+    listed = [json.loads(row) for row in lost.read_text().splitlines()]
+    assert [(row["topic"], row["queueId"], row["reason"]) for row in listed] == [
+        ("TopicTest", 3, "no-unit")
+    ] * 3
+    assert "after a slave was made master" in run("help", "incidents").out
 
 
 @pytest.mark.broker

@@ -111,6 +111,26 @@ def short_log_file(root: Path) -> None:
     last.write_bytes(last.read_bytes()[: last.stat().st_size // 2])
 
 
+def offsets_given_twice(root: Path) -> None:
+    """A slave that was made master counts its queue offsets from an older place: three come a second time."""
+    log = LogCopy(root)
+    places = [place for segment in log.records for place in segment]
+    queue = [
+        place
+        for place in places
+        if log.head(place).queue_id == 3 and log.read(log.topic_at(place), 9) == b"TopicTest"
+    ]
+    first = len(queue) - 4
+    for place in queue[first:]:
+        log.put(place, "queueOffset", log.head(place).queue_offset - 3, 8)
+    files = sorted((root / "consumequeue" / "TopicTest" / "3").iterdir())
+    data = b"".join(file.read_bytes() for file in files)
+    units = data[: first * _UNIT] + data[(first + 3) * _UNIT : (first + 4) * _UNIT]
+    size, whole = len(data) // len(files), units.ljust(len(data), b"\0")
+    for number, file in enumerate(files):
+        file.write_bytes(whole[number * size : (number + 1) * size])
+
+
 def _thread(
     names: str,
     damage: Callable[[Path], None],

@@ -187,6 +187,38 @@ def test_lines_of_a_full_disk_are_explained_by_it(run: Runner, aged: Callable[..
     assert "a broker deletes 6 of 7 files" in found["places"][0]
 
 
+def test_a_full_disk_deletes_what_nobody_has_read(run: Runner, aged: Callable[..., Path]) -> None:
+    """4549: above 85 % files go whatever their age, and with them what groups have not read."""
+    root, words = aged(1), ("--at", NOON * 1000, "--disk-ratio")
+    full = _report(run, root, *words, 86)
+    assert {file["reason"] for file in _logs(full) if file["deleted"]} == {
+        "the disk is so full that age does not count"
+    }
+    assert sum(full["unread"].values()) > 0
+    kept = _report(run, root, *words, 86, "-p", "cleanFileForciblyEnable=false")
+    assert (kept["unread"], any(file["deleted"] for file in kept["files"])) == ({}, False)
+
+
+def test_a_disk_that_fills_up_and_nothing_old_enough(run: Runner, aged: Callable[..., Path]) -> None:
+    """4042: the same lines every ten seconds, at 82 %: files may go, and none is old enough."""
+    root = aged(0, name="plain-4.9.8")
+    lines = (
+        "INFO StoreScheduledThread1 - physic disk maybe full soon, so reclaim space, 0.82, storePathPhysic=/",
+        "WARN StoreScheduledThread1 - disk space will be full soon, but delete file failed.",
+    )
+    for line in lines:
+        (told,) = run("explain", line, root, "--format", "json", "-q").document["lines"]
+        assert told["name"] in {"disk-full", "cleaning-fails"}
+        assert "fileReservedTime=" in told["places"][0]
+    report = _report(run, root, "--at", NOON * 1000, "--disk-ratio", 82)
+    assert {file["reason"].partition("=")[0] for file in _logs(report)[:-1]} == {
+        "younger than fileReservedTime"
+    }
+    assert not any(file["deleted"] for file in report["files"])
+    full = _report(run, root, "--at", NOON * 1000, "--disk-ratio", 86)
+    assert [file["deleted"] for file in _logs(full)] == [True] * 6 + [False]
+
+
 def test_what_is_not_known(run: Runner, tmp_path: Path) -> None:
     assert run("retention", STORES / "plain-5.3.3/commitlog").status == 2
     (tmp_path / "store/commitlog").mkdir(parents=True)

@@ -46,6 +46,7 @@ def everything(run: _Run, path: Path) -> list[dict[str, Any]]:
 
 
 def test_a_backlog_is_what_lies_at_or_after_the_offsets(run: _Run) -> None:
+    """6972: messages that a group has not consumed are to go to another cluster."""
     store = STORES / "plain-5.3.3"
     document: Any = parse_broker_json((store / "config/consumerOffset.json").read_text())
     offsets = document["offsetTable"]["TopicTest@readers"]
@@ -62,6 +63,7 @@ def test_a_backlog_is_what_lies_at_or_after_the_offsets(run: _Run) -> None:
 
 @pytest.mark.parametrize("name", TRANSACTIONS)
 def test_transactions_in_doubt_are_shown_as_what_they_would_be(run: _Run, name: str) -> None:
+    """2840: the half message is there, and its topic has none of it."""
     half, op = "RMQ_SYS_TRANS_HALF_TOPIC", "RMQ_SYS_TRANS_OP_HALF_TOPIC"
     every = everything(run, STORES / name)
     ended = {number for row in every if row["topic"] == op for number in row["explanation"]["queueOffsets"]}
@@ -83,6 +85,7 @@ def test_transactions_in_doubt_are_shown_as_what_they_would_be(run: _Run, name: 
 
 
 def test_dead_letters_have_their_original_topics(run: _Run) -> None:
+    """1334, apache/rocketmq-externals#652: what a group gave up is to be sent again to the topic it had."""
     (letter,) = messages(run, STORES / "plain-5.3.3", "--dead-letters")
     assert (letter["topic"], letter["physicalOffset"]) == ("Orders", 35456)
     assert messages(run, STORES / "plain-5.3.3", "--dead-letters --topic Orders") == [letter]
