@@ -9,18 +9,16 @@ the option of the command line (`rmqtool.cli.options.request_options`), the keyw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
 from datetime import datetime, tzinfo
 from enum import Enum, auto
 from numbers import Integral
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from rmqtool.classes import dataclass, field, fields, replace
 from rmqtool.errors import UsageError
 from rmqtool.times import epoch_ms
 
 if TYPE_CHECKING:
-    from dataclasses import Field
-
     from _typeshed import DataclassInstance
 
 _Word = TypeVar("_Word", bound=str)

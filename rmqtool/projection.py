@@ -8,12 +8,11 @@ hexadecimal digits, iterables lists; None is null. Exceptions are in ``_OTHERWIS
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
-
-from rmqtool.classes import dataclass, fields, is_dataclass
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance

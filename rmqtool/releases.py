@@ -19,9 +19,9 @@ rules cite and that changed without an effect on files, and so without a row her
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.errors import UsageError
 from rmqtool.topics import RETRY_PREFIX, SYSTEM_PREFIX
 

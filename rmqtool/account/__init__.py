@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queues import queues_of
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import repeat
 from operator import attrgetter
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.javacompat import split_keys
 from rmqtool.scan.records import Record, holds_bytes, record_at

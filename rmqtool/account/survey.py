@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -9,7 +10,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.account.lost import OffsetGaps
-from rmqtool.classes import dataclass, field
 from rmqtool.findings import Finding, codes, counted
 from rmqtool.formats.message import PLACED_STARTS, Outcome
 from rmqtool.kernels.compare import are_among

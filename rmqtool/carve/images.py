@@ -10,11 +10,11 @@ writes them.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.kernels.loose import FOUND_ROW
 from rmqtool.scan.loose import find_loose

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -10,7 +11,6 @@ import numpy as np
 from rmqtool.carve.images import Image, merged
 from rmqtool.carve.logs import FoundLog, find_logs, find_pieces
 from rmqtool.carve.proving import LooseCause, prove
-from rmqtool.classes import dataclass
 from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.kernels.loose import DLEDGER_BYTES, FOUND_ROW
 from rmqtool.kernels.rows import frame_stops

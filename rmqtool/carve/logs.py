@@ -7,11 +7,11 @@ it diverged.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.kernels.rows import frame_stops
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ import hashlib
 import itertools
 import json
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from rmqtool.carve.proving import LooseCause
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats import message
 from rmqtool.formats.framing import PLAIN

@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 import traceback
 from contextlib import contextmanager
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field, fields, replace
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, RmqtoolError
 from rmqtool.findings import FailOn, Finding, FindingCode, FindingLog, Findings, Severity, Structure, codes

@@ -6,11 +6,11 @@ A split counts for itself (`CensusTaker`); `census_of` adds up what the splits t
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.dispatch.policy import QueueTable
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import decode_utf8

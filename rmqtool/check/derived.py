@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,7 +12,6 @@ from rmqtool.check.expected import IndexCheckTask, QueueCheck, QueueCheckTask
 from rmqtool.check.lag import Lag, confirmed_lag, lag_of
 from rmqtool.check.queue_offsets import restarts, with_queues_gone
 from rmqtool.check.queue_units import tell_delay_table_once
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.derived.queues import open_queue
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.engine import Engine, MapInterruptedError, together

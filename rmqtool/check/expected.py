@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from rmqtool.check.lag import Lag
-from rmqtool.classes import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

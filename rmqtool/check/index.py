@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -11,7 +12,6 @@ from rmqtool.check import Examined
 from rmqtool.check.expected import EntryRows, ExpectedEntries, IndexCheckTask, missing_entries
 from rmqtool.check.index_shape import FileReport, IndexShape, time_diff
 from rmqtool.check.log_findings import LEFT_OVER, NO_KEYS, OTHER_KEY
-from rmqtool.classes import dataclass, replace
 from rmqtool.derived.index_files import IndexFile, Items, open_index_file
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes, counted
 from rmqtool.kernels.compare import ItemMatch, match_items

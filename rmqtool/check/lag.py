@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queues import queues_of
 from rmqtool.dispatch.policy import NEVER

@@ -8,6 +8,7 @@ old ones that a truncation left.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -26,7 +27,6 @@ from rmqtool.check.splits import (
     without_tail,
 )
 from rmqtool.check.transactions import COLUMN, TransactionBalance
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.findings import Finding, FindingLog, Severity, Structure, codes
 from rmqtool.reput.queues import QueuePlan, plan_queues

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check.census import Census, Period, census_of
 from rmqtool.check.log_findings import steps_back
 from rmqtool.check.splits import RecordRun, SegmentScan
-from rmqtool.classes import dataclass
 from rmqtool.findings import codes
 from rmqtool.formats.message import Outcome
 

@@ -8,6 +8,7 @@ clears nothing (``MappedFileQueue#truncateDirtyFiles``).
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -15,7 +16,6 @@ import numpy as np
 
 from rmqtool.check.log_findings import OTHER_TAGS
 from rmqtool.check.queue_units import NO_EXT_TIME, Problem, QueueReport
-from rmqtool.classes import dataclass
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.findings import FindingCode, Severity, codes, counted
 from rmqtool.kernels.compare import match_units

@@ -11,12 +11,12 @@ that is not the log's first of that queue.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
 from rmqtool.formats.consumequeue import PREBLANK_SIZE
 from rmqtool.kernels.continuity import BREAK_ROW, Discontinuity, find_breaks, new_progress

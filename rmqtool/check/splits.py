@@ -7,10 +7,10 @@ intact follows in the log: then they are the log's end.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.check.census import CensusTaker, Period, SplitCensus
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times

@@ -5,11 +5,11 @@ Half messages below the first one of the log have expired, and with them whateve
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.findings import Finding, FindingCode, FindingLog, codes, counted
 from rmqtool.kernels.compare import are_among
 from rmqtool.kernels.rows import TRANSACTION_ROW

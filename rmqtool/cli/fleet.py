@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar
 
 from rmqtool.api.functions import log_bytes, open_part
-from rmqtool.classes import dataclass
 from rmqtool.commands.fleet import (
     Ask,
     FleetMember,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -12,7 +13,6 @@ import click
 from click.core import ParameterSource
 from click.shell_completion import CompletionItem
 
-from rmqtool.classes import dataclass, fields
 from rmqtool.cli.group import SectionOption, write_sections
 from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of

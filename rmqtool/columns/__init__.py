@@ -7,11 +7,11 @@ buffers from a log on all cores, and from rows where kernels cannot; ``pieces`` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.rows.bodies import BodyMode
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import weakref
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.classes import dataclass
 from rmqtool.formats.message import COMPRESSED_FLAG
 from rmqtool.kernels.bytes import put_word
 from rmqtool.kernels.columns import (

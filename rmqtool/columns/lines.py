@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool import rows
-from rmqtool.classes import dataclass
 from rmqtool.columns import COLUMNS, ColumnChoice
 from rmqtool.columns.encoder import (
     FIXED_WORDS,

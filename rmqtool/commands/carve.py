@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 from collections import Counter
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -30,7 +31,6 @@ from rmqtool.carve.writing import (
     write_loose,
 )
 from rmqtool.check.digests import manifest_lines
-from rmqtool.classes import dataclass, field
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.engine.choice import open_engine
 from rmqtool.errors import ExitStatus, UsageError

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import FailOn, Severity
 from rmqtool.io import location_of

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass
 from rmqtool.javacompat import ClientId, decode_client_id, decode_offset_id, decode_unique_id, unique_id_times
 
 if TYPE_CHECKING:

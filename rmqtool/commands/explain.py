@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass, field
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.derived.queues import bounds_of, queues_of
 from rmqtool.errors import UsageError

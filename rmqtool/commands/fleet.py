@@ -13,10 +13,10 @@ import json
 import time
 from collections import Counter
 from contextlib import closing, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.errors import ExitStatus, RefusedError, RmqtoolError, UsageError
 from rmqtool.findings import CATALOG, FailOn, Severity, status_of

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from rmqtool import rows
 from rmqtool.account import LogLosses, indexes_beyond
 from rmqtool.check.side_files import config_findings
 from rmqtool.check.timer import timer_findings
-from rmqtool.classes import dataclass
 from rmqtool.derived.index_files import IndexFile
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queues import queues_of

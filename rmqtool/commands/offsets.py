@@ -6,11 +6,11 @@ Two things differ: expired messages below a queue's start are no lag, and client
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass
 from rmqtool.derived.positions import DELAY_FILE, Consumed, consumed_offsets
 from rmqtool.derived.queues import Bounds, bounds_of, unit_of
 from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy

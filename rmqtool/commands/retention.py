@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.retention.deletion import Deletions, FileFate, is_known, now_ms, retention_words
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
@@ -11,7 +12,6 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool import options
 from rmqtool.account import before_words, lost_words
 from rmqtool.check.digests import manifest_lines
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, counted

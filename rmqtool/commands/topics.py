@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from rmqtool import options
 from rmqtool.account import LogLosses, indexes_beyond, lists_beyond
-from rmqtool.classes import dataclass, field
 from rmqtool.engine import Engine, LocalEngine
 from rmqtool.findings import Finding, FindingLog, Findings, Severity, codes
 from rmqtool.formats.message import Outcome

@@ -6,10 +6,10 @@ Rows are for look-ups and need no numpy, columns are for whole files.
 from __future__ import annotations
 
 from array import array
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass
 from rmqtool.formats import index
 from rmqtool.formats.index import (
     HEADER_SIZE,

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
-
-from rmqtool.classes import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from rmqtool.classes import dataclass
 from rmqtool.derived.index_files import IndexFile, open_index_file
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.javacompat import (

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from copy import copy
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, TagItems, index_seeds
 from rmqtool.javacompat import decode_utf8
 from rmqtool.kernels.queues import QueueArrays, find_queue, hash_queue

@@ -12,10 +12,10 @@ has the effects of each choice, ``diagnose`` makes them.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.store.broker_json import LARGEST_CONFIG, parse_broker_json
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from dataclasses import dataclass, field
 from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass, field
 from rmqtool.doctor import ConfigCopy, ConfigKind, CopyState, Document, entries_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import os
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, TypeVar
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import RmqtoolError
 
 if TYPE_CHECKING:

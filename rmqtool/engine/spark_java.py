@@ -13,11 +13,11 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rmqtool.caches import is_private, is_trusted, user_cache
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ import pickle
 import socket
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import (
     EnvironmentFailureError,
     ExecutorCannotReachError,

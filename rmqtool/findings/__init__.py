@@ -8,11 +8,11 @@ Ids are append-only: scripts and baselines of users name them.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from pkgutil import get_data
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from rmqtool.classes import dataclass, fields, replace
 from rmqtool.errors import ExitStatus, UsageError
 
 if TYPE_CHECKING:

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from difflib import SequenceMatcher
 from enum import StrEnum
 from pkgutil import get_data
 from typing import TYPE_CHECKING, NamedTuple
-
-from rmqtool.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

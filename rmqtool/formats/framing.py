@@ -7,9 +7,9 @@ frame: its magic, and the bytes from the mark to the file's end, which it fills.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from rmqtool.classes import dataclass
 from rmqtool.formats.entry import ENTRIES, ENTRY_END_MAGIC
 from rmqtool.formats.message import BLANK_MAGIC, END_FILE_MIN_BLANK_LENGTH, PLACED_STARTS, RECORD_STARTS
 

@@ -8,12 +8,12 @@ some may be left out where a hole of the log has room for their records.
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field
 from rmqtool.derived.queues import LiveUnits, queue_units
 from rmqtool.dispatch.index_keys import of_other_keys
 from rmqtool.formats.message import SMALLEST_RECORD

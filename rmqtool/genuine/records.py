@@ -10,6 +10,7 @@ Memory goes with the number of records: some 70 bytes for each.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag, StrEnum
 from functools import cache
 from itertools import pairwise
@@ -17,7 +18,6 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.findings import FindingLog, codes
 from rmqtool.formats import message
 from rmqtool.javacompat import decode_utf8

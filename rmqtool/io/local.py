@@ -12,10 +12,10 @@ import os
 import stat
 import struct
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.io.source import DirectoryEntry, FileKind, Status, is_object_url
 

@@ -9,11 +9,11 @@ import threading
 import weakref
 from collections import deque
 from contextlib import suppress
+from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.io.local import Descriptor, LinklessFiles, LocalFiles, LocalImages
 from rmqtool.io.source import (

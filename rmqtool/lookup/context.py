@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import UsageError
 from rmqtool.findings import counted
 from rmqtool.javacompat import index_key_hash, split_keys, tag_key

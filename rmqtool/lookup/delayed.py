@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass, field
 from rmqtool.derived.positions import DELAY_FILE, consumed_offsets
 from rmqtool.derived.queues import find_queue
 from rmqtool.derived.timer import timer_checkpoint, timer_slots

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.derived.index_files import (
     LARGEST_LONG,
     IndexFile,

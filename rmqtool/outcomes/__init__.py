@@ -8,11 +8,11 @@ recommended one, whose command is the next step in every report.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from posixpath import basename
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.findings import Finding, Structure, advises_rebuild, codes, counted
 from rmqtool.io.source import is_object_url
 

@@ -13,10 +13,10 @@ assumes a master without controller; of a member of a DLedger group, that it lea
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.findings import Finding, FindingLog, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
 from rmqtool.store.broker_conf import BROKER_VERSION, DEFINITIONS, Origin, conf_text

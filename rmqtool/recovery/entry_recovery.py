@@ -7,11 +7,11 @@ entries that differ are written again, and refuse nothing.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.findings import FindingCode, codes
 from rmqtool.formats.entry import ENTRIES, ENTRY_MAGIC, ENTRY_UNITS, Entry, EntryUnit
 from rmqtool.kernels.rows import frame_stops

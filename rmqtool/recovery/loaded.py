@@ -6,11 +6,11 @@ Origin of the index files that it loads and deletes, and of what it puts into th
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.index import HEADERS, HeaderFields

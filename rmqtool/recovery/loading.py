@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.derived.timer import TIMER_LOG, TIMER_WHEEL, last_timed, timer_checkpoint
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted

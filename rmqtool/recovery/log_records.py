@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.formats.message import (
     HEAD_SIZES,
     TRANSACTION_MASK,

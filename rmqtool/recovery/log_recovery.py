@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field
 from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import CheckpointFields

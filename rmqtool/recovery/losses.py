@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from rmqtool.account.lost import LossReporter, LostReason, QueuePlace
-from rmqtool.classes import dataclass
 from rmqtool.findings import counted
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.totals import QueueTotals, Total

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
 from rmqtool.report.output import Format, several, size_text, write_document

@@ -10,10 +10,10 @@ import re
 import sys
 import time
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError, writing
 from rmqtool.findings import counted
 from rmqtool.projection import columns_of, json_object

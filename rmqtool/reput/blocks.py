@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import os
 import uuid
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.engine import Engine, EngineOptions, options_of
 from rmqtool.engine.choice import runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError, UsageError

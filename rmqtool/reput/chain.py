@@ -19,11 +19,11 @@ broker writes; the files are read as if it had gone on.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.rows import MISMATCH_ROW, MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.reput.dispatcher import DispatchedSplit, DispatchJob, DispatchSink, KnownQueues

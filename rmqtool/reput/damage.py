@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.findings import Finding, Severity, Structure, code_of, codes, counted
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeVar
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.dispatch.policy import QueueTable
 from rmqtool.findings import FindingLog
 from rmqtool.javacompat import decode_utf8

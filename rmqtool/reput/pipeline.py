@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Self
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.progress import Progress, stage_of, timed

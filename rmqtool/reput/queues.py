@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.engine import together
 from rmqtool.errors import UsageError
 from rmqtool.formats import consumequeue as formats

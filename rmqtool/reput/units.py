@@ -6,11 +6,11 @@ many queues are read together, and put in order in memory.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.formats.consumequeue import UNIT_SIZE
 from rmqtool.kernels.units import QueueState, append_units, appended_batches, new_state
 from rmqtool.reput.blocks import Block, dtype_of

@@ -14,11 +14,11 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.derived.queues import FileEnd, queues_of

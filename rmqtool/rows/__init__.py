@@ -10,10 +10,10 @@ filters them; ``log_splits`` reads a large log by kernels, on all cores, and mak
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass
 from rmqtool.findings import Finding, FindingCode, Severity, Structure
 from rmqtool.projection import shared_fields
 

@@ -6,9 +6,8 @@ search.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
-
-from rmqtool.classes import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,6 +11,7 @@ from abc import abstractmethod
 from bisect import bisect_left, bisect_right
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from operator import attrgetter, itemgetter
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.engine import usable_cpus
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome

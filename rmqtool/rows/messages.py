@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ipaddress
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rmqtool import options, rows
-from rmqtool.classes import dataclass, replace
 from rmqtool.findings import Finding, Severity, Structure, codes
 from rmqtool.formats import message
 from rmqtool.formats.message import INNER_BATCH_FLAG

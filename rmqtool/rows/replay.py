@@ -7,10 +7,10 @@ that no user sent are left out, and counted by the reason.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import ClassVar
 
 from rmqtool import rows
-from rmqtool.classes import dataclass
 from rmqtool.formats.message import INNER_BATCH_FLAG
 from rmqtool.javacompat import parse_long
 from rmqtool.projection import shared_fields

@@ -14,12 +14,12 @@ checksum goes to ``lost+found/``, and a message that says so takes its place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar
 
 from rmqtool import options
 from rmqtool.account import AccountError
-from rmqtool.classes import dataclass
 from rmqtool.formats.framing import DLEDGER, PLAIN, Framing
 from rmqtool.genuine.records import Grounds  # noqa: TC001 - a plan is built of its annotations
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.dispatch.index_keys import assumptions, tag_rule
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.formats.consumequeue import BATCH_UNITS, UNITS

@@ -7,6 +7,7 @@ both proven, one stays (``disputes``), and the other is kept aside.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.metadata import version
 from typing import TYPE_CHECKING
@@ -15,7 +16,6 @@ import numpy as np
 
 from rmqtool.account import indexes_beyond, is_borne_out
 from rmqtool.account.log_losses import account_of, before_log
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import LocalEngine
 from rmqtool.errors import EnvironmentFailureError, UsageError

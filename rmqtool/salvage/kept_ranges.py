@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.kernels.rows import frame_starts, frame_stops

@@ -9,12 +9,12 @@ are zeros.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
 from heapq import heappop, heappush
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.salvage import Lost, Part, PartKind
 from rmqtool.salvage.making import (

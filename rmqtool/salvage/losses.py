@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import itertools
 from collections import defaultdict
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from rmqtool.account.lost import NOTHING_KEPT, Absent, AbsentFinder, Kept, Pin
-from rmqtool.classes import dataclass, field
 from rmqtool.formats.message import (
     SMALLEST_RECORD,
     TRANSACTION_MASK,

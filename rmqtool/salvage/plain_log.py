@@ -11,13 +11,13 @@ import hashlib
 from collections import Counter
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import TIMER_UNIT, TIMER_UNIT_COLUMNS, TIMER_UNIT_MAGICS
 from rmqtool.formats.entry import ENTRIES

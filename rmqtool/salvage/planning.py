@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.dispatch.policy import NEVER
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import counted

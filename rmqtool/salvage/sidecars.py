@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from dataclasses import dataclass, fields, is_dataclass
 from enum import Enum
 from itertools import groupby
 from types import UnionType
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
 import numpy as np
 
 from rmqtool.account.log_losses import before_log
-from rmqtool.classes import dataclass, fields, is_dataclass
 from rmqtool.derived.timer import TIMER_LOG
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError

@@ -6,11 +6,11 @@ import errno
 import hashlib
 from bisect import bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.engine import Engine, beside
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import TRANSACTION_ROLLBACK

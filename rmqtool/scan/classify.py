@@ -14,10 +14,10 @@ copies of some further to the front, which the next start accepts.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from rmqtool.classes import dataclass
 from rmqtool.findings import Finding, FindingCode, Severity, Structure, codes, counted
 from rmqtool.formats.framing import END_MARK_BYTES, FrameHead
 from rmqtool.formats.message import RECORD_MAGICS, Outcome

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.releases import LENIENT
 from rmqtool.scan.classify import FoundEdge, classified, missing_blank, unreadable_part
 from rmqtool.scan.gap_walk import GapWalk, gap_of, joined_gap

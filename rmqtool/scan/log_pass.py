@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import deque
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
 from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
 
-from rmqtool.classes import dataclass, field
 from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.formats.message import Outcome
 from rmqtool.scan.records import Gap

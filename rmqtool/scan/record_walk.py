@@ -7,11 +7,11 @@ states where a log ends, and reading all of it takes minutes: so only its last f
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.classes import dataclass
 from rmqtool.findings import Finding, FindingCode, Severity, codes
 from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.formats.message import Outcome

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from rmqtool.classes import dataclass
 from rmqtool.formats import message
 from rmqtool.formats.framing import END_MARK_BYTES, FrameHead, Framing
 from rmqtool.formats.message import Outcome

@@ -7,11 +7,11 @@ a record longer still only head, topic and properties are read, never its body.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.formats.framing import END_MARK_BYTES
 from rmqtool.formats.message import HEAD_SIZES, Outcome, decode_head, host_variant
 from rmqtool.io.location import UnreadableRange

@@ -7,11 +7,11 @@ Spark keeps no case of an option's name, and Python and SQL have no dashes in na
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
 from rmqtool.options import check_least, request_of, word_of

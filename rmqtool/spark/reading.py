@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import socket
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -16,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from rmqtool import rows
-from rmqtool.classes import dataclass, replace
 from rmqtool.columns.arrow import Batches
 from rmqtool.columns.encoder import ColumnJob, filled
 from rmqtool.columns.pieces import LogPiece, log_job, piece_rows, pieces_of, ranges_of, trimmed

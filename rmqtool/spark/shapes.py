@@ -6,12 +6,12 @@ by their names, as Spark 4.0 has none.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pyarrow as pa
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.columns import COLUMNS, EARLIEST_MS, LATEST_MS, ColumnChoice
 from rmqtool.columns.arrow import schema_of
 from rmqtool.errors import UsageError

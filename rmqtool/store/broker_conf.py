@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pkgutil import get_data
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int, parse_long, read_delay_levels

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location
 from rmqtool.store.kinds import BACKUP, PathKind, is_config_name, is_rocksdb, rocksdb_files

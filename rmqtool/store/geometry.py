@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import DeniedError, UsageError
 from rmqtool.formats.index import (
     HEADER_SIZE,

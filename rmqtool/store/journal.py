@@ -31,9 +31,9 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import RefusedError
 
 if TYPE_CHECKING:

@@ -10,11 +10,11 @@ so the rows also show which broker wrote here (`rmqtool.store.broker_version`).
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import FindingCode, codes
 from rmqtool.formats import Decoder, checkpoint, consumequeue, entry, index, message

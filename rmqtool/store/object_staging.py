@@ -7,11 +7,11 @@ import os
 import secrets
 import tempfile
 import threading
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import RefusedError, RmqtoolError, SourceFailureError, UsageError
 from rmqtool.io.location import Location
 from rmqtool.io.object_store import ObjectWriter, WrittenObject

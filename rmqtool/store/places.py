@@ -7,10 +7,10 @@ start depends, names are compared.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, Structure, codes
 from rmqtool.io import FileKind, Location

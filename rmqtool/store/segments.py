@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass, replace
 from rmqtool.findings import Finding, FindingCode, Structure, codes
 from rmqtool.formats.framing import PLAIN, Framing
 from rmqtool.io import FileKind, Location, ReadOnlyFile, sha256_of

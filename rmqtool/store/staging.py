@@ -19,9 +19,9 @@ import os
 import secrets
 import shutil
 import stat
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import RefusedError, write_failure
 from rmqtool.io import Location, location_of
 from rmqtool.store.lock import area_prefix, remove_dead_areas, write_marker

@@ -35,7 +35,7 @@ def _lines_of(name: str, value: object) -> Iterator[str]:
         return
     yield f"class {name}({', '.join(base.__name__ for base in value.__bases__ if base is not object)})"
     if is_dataclass(value):
-        frozen = "" if value.__setattr__ is object.__setattr__ else "frozen "
+        frozen = "frozen " if value.__dataclass_params__.frozen else ""  # type: ignore[attr-defined]
         yield from (f"    {frozen}{field.name}: {field.type}" for field in fields(value))
     for member in sorted(dir(value)):
         yield from _member(value, member)

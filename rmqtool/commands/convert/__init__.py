@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.classes import dataclass
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, counted
 from rmqtool.store.results import fetched, resting_on

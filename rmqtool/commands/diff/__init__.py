@@ -8,11 +8,11 @@ joins the entries of two streams; the other modules read one structure each.
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field
 from rmqtool.findings import counted
 from rmqtool.times import time_text
 

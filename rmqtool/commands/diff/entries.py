@@ -6,11 +6,11 @@ chunks, however long the streams are, and an entry too many is one difference.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value, said
 
 if TYPE_CHECKING:

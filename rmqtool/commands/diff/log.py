@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
 from rmqtool.commands.diff.entries import LogBounds
 from rmqtool.commands.diff.records import Parting, Starts, record_difference

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.classes import dataclass, field
 from rmqtool.commands.diff import Change, Difference, Value
 from rmqtool.findings import FindingCode, codes
 from rmqtool.formats import layout

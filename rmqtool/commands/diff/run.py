@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import zlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from rmqtool.account import indexes_beyond, lists_beyond
 from rmqtool.account.log_losses import StoreAccount, account_of, losses_of_sound_log
-from rmqtool.classes import dataclass
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, Healing, StoreComparison, Value
 from rmqtool.commands.diff.entries import NUMBER, ORDER, TIME, Entries, EntryKind, LogBounds
 from rmqtool.commands.diff.judging import judge_copies

@@ -6,10 +6,10 @@ In classic HA a slave names its log's end, and nothing else: nobody compares con
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass
 from rmqtool.findings import counted
 from rmqtool.scan.entries import entry_of
 

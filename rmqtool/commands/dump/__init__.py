@@ -7,11 +7,11 @@ own tables of fields. Everything is checked first; damage is a row of its own, a
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field
 from rmqtool.formats.message import COMPRESSED_FLAG, INNER_BATCH_FLAG
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind

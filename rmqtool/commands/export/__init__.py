@@ -6,10 +6,10 @@ the log, and the chain of records decides which of them count: see ``rmqtool.sca
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field
 from rmqtool.columns import (
     COLUMNS,
     ColumnChoice,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import time
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.columns import ColumnFile, FileForm, require_library
 from rmqtool.columns.encoder import ColumnJob, filled
 from rmqtool.columns.pieces import (

@@ -9,11 +9,11 @@ Origin: ``ConsumerOffsetManager``, ``LmqConsumerOffsetManager``, ``SubscriptionG
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass
 from rmqtool.commands.query.group_records import (
     WAITING_TOPICS,
     CheckPoint,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.classes import dataclass, fields
 from rmqtool.projection import camel_case
 from rmqtool.rows import Message
 

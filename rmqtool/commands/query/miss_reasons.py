@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.derived.queues import find_queue
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, some

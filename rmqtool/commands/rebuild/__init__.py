@@ -6,11 +6,11 @@ files, ``compare`` compares these with those that are there, ``report`` is the r
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool import options
-from rmqtool.classes import dataclass
 from rmqtool.dispatch.index_keys import TagItems
 from rmqtool.engine import Engine, EngineOptions, options_of
 from rmqtool.errors import UsageError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from itertools import zip_longest
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.io import FileKind, Location, ReadOnlyFile, UnreadableRange
 from rmqtool.progress import stage_of

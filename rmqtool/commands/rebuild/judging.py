@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,6 @@ from rmqtool.check.log_findings import (
     torn_record,
 )
 from rmqtool.check.queue_offsets import Breaks, Older, add_breaks, breaks_of, without_copies
-from rmqtool.classes import dataclass, field, replace
 from rmqtool.commands.rebuild import Generations
 from rmqtool.derived.queues import open_queue
 from rmqtool.errors import EnvironmentFailureError

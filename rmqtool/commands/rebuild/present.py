@@ -9,11 +9,11 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from rmqtool.classes import dataclass
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queues import LiveUnits, Queue, all_units, queues_of
 from rmqtool.dispatch.index_keys import of_other_keys

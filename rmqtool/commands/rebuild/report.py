@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.account import LogLosses, before_words, losses_words
-from rmqtool.classes import dataclass
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings, counted
 from rmqtool.outcomes import Action, best, is_needed, outcome_of, outcome_words

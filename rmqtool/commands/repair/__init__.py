@@ -7,11 +7,11 @@ itself. Here are options, plan and report; ``plan`` makes the plan, and ``run`` 
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field
 from rmqtool.engine import Engine, EngineOptions
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Findings

@@ -8,10 +8,10 @@ might not load, or that is no plain data, is refused before anything is written.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass
 from rmqtool.derived.queues import unit_of
 from rmqtool.doctor import (
     OTHER_KEEPERS,

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from rmqtool.actions import repairs
-from rmqtool.classes import dataclass, field
 from rmqtool.commands.repair import (
     RESTORE_LOG,
     LeftAlone,

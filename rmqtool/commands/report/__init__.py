@@ -7,10 +7,10 @@ is `rmqtool.report.page`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.classes import dataclass, field
 from rmqtool.engine import EngineOptions
 
 if TYPE_CHECKING:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.classes import dataclass, field
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
 from rmqtool.findings import (
     CATALOG,
