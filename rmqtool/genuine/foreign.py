@@ -63,7 +63,8 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
     parted = log.parted(from_zero=from_zero, evidence=evidence) & (2 * damaged < records)
     if (unlisted & parted).any():
         places = _places_of_items(evidence.stores)
-        at_record = are_among(places, copy.records["log_offset"]) & ~are_among(places, log.starts)
+        places = places[~are_among(places, log.starts)]  # at which any file has a record
+        at_record = are_among(places, copy.records["log_offset"])
         suspects |= unlisted & _Listing(log.count(places), log.count(places[at_record])).fails_in(records)
     return np.flatnonzero(suspects & parted)
 

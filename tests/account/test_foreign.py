@@ -131,6 +131,16 @@ def test_items_of_the_index_show_a_foreign_file_where_no_unit_is_left(tmp_path: 
     assert _foreign(root) == [f"commitlog/{first}"]
 
 
+def test_a_file_of_one_record_is_its_own_where_no_unit_is_left(tmp_path: Path) -> None:
+    """The items that lead to its begin show nothing: any file has a record there."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("segments-5.5.1"), root)
+    shutil.rmtree(root / "consumequeue")
+    hole = root / "commitlog" / f"{57344:020d}"  # queues break off over it, and over the files before
+    hole.write_bytes(bytes(hole.stat().st_size))
+    assert _foreign(root) == []
+
+
 def test_batch_queues_of_a_foreign_file_are_none_of_a_salvaged_store(tmp_path: Path) -> None:
     """A rebuild makes them, and a broker refuses to start on these; a salvage leaves them out."""
     root = tmp_path / "store"
