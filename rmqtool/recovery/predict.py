@@ -223,7 +223,7 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> No
     if records.rebuilt is None:
         loaded.batch_topics = policy.batch_topics
         loaded.queues, loaded.index = {}, IndexState(index.items)
-        end = int(records.places[-1]) + 1 if len(records.places) else 0
+        end = int(records.places[-1]) + 1 if len(records.places) else loaded.log[0].start
         if loaded.log[-1].label in records.foreign:  # a broker dispatches what is not this log's, too
             end = loaded.log[-1].stop
         known = None if policy.ext or records.foreign else records
