@@ -14,6 +14,7 @@ from rmqtool.commands.verify import Verdict
 from rmqtool.formats.message import HEAD_OFFSETS
 from rmqtool.outcomes import Action, Outcome, agreed, best, outcome_of
 from rmqtool.report.verdict import verdict_words
+from tests.salvage.damages import MISLEADING, damage
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -279,3 +280,14 @@ def test_a_repair_keeps_queues_that_prove_what_a_damaged_log_lost(tmp_path: Path
         plan = store.repair(plan=True, jobs=1)
     assert not [one for one in plan.steps if one.path in {"consumequeue", "index"}]
     assert "Better: " in next(one.why for one in plan.left if one.path == "consumequeue")
+
+
+def test_a_rebuild_of_a_log_without_records_of_its_own_is_foretold(tmp_path: Path) -> None:
+    """Queues are lost, two files are exchanged, the last one is gone; the log does not begin at 0."""
+    damage(fixture("expiredhead-5.5.1"), tmp_path / "store", 2118, MISLEADING)
+    with rmqtool.open(tmp_path / "store", broker_conf=fixture("expiredhead-5.5.1") / "broker.conf") as store:
+        report = store.verify(jobs=1)
+    rebuild = outcome_of(report.outcomes, Action.REBUILD)
+    assert rebuild is not None
+    assert rebuild.served == 0
+    assert chosen(report).action is Action.SALVAGE
