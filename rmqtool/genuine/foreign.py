@@ -9,7 +9,6 @@ damaged fails the second. Where no unit leads into a file, the items of the inde
 from __future__ import annotations
 
 from contextlib import suppress
-from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -21,7 +20,9 @@ from rmqtool.kernels.compare import are_among
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Bools, Int64s
+    from collections.abc import Mapping
+
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.genuine.evidence import QueueEvidence
     from rmqtool.genuine.records import LogCopy
     from rmqtool.store import Store
@@ -53,14 +54,14 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
     """
     log = _Files(copy)
-    listing = _Listing(
-        log.count(log.listed(evidence)), log.count(copy.units["log_offset"][log.own & confirmed])
-    )
+    queues = {key: rows for key, rows in evidence.units.items() if not key[0].startswith(LMQ_PREFIX)}
+    listed = np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in queues.values())])
+    listing = _Listing(log.count(listed), log.count(copy.units["log_offset"][log.own & confirmed]))
     records, damaged = (log.count(rows["log_offset"]) for rows in (copy.records, copy.records[copy.damaged]))
     suspects, unlisted = listing.fails_in(records), (listing.leads == 0) & (records > 0)
     if not (suspects | unlisted).any():
         return np.empty(0, np.int64)
-    parted = log.parted(from_zero=from_zero, evidence=evidence) & (2 * damaged < records)
+    parted = log.parted(queues, listing.leads, from_zero=from_zero) & (2 * damaged < records)
     if (unlisted & parted).any():
         places = _places_of_items(evidence.stores)
         places = places[~are_among(places, log.starts)]  # at which any file has a record
@@ -94,29 +95,20 @@ class _Files:
         numbers = self.copy.file_numbers(places[places < self.copy.log.stop])
         return np.bincount(numbers[numbers >= 0], minlength=len(self.starts))
 
-    def listed(self, evidence: QueueEvidence) -> Int64s:
-        """Return the places that ordinary queues list."""
-        ordinary = compress(
-            evidence.units.values(), (not key[0].startswith(LMQ_PREFIX) for key in evidence.units)
-        )
-        return np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in ordinary)])
-
-    def parted(self, evidence: QueueEvidence, *, from_zero: bool) -> Bools:
+    def parted(self, queues: Mapping[tuple[str, int], Rows], leads: Int64s, *, from_zero: bool) -> Bools:
         """Return at which files more queues break off, at their bounds or over them, than go on there.
 
         A queue that was rebuilt after a loss lists its messages in their place, if under other queue offsets.
         """
         joins, breaks = self._joints(from_zero=from_zero)
-        leads, near, left_out = np.zeros((3, len(self.starts)), np.int64)
+        near, left_out = np.zeros((2, len(self.starts)), np.int64)
         of_queues = by_queue(self.copy.units, len(self.copy.queues), self.own)
         units = {key: self.copy.units[rows] for key, rows in zip(self.copy.queues, of_queues, strict=True)}
-        for key, rows in evidence.units.items():
-            if key[0].startswith(LMQ_PREFIX):
-                continue
+        for key, rows in queues.items():
             places, mine = rows["log_offset"], units.get(key, self.copy.units[:0])
             has_offset = are_among(rows["queue_offset"], mine["queue_offset"])
             has_place = are_among(places, mine["log_offset"])
-            leads, near = leads + self.count(places), near + self.count(places[has_place])
+            near = near + self.count(places[has_place])
             files, ends = self.copy.file_numbers(places), rows["queue_offset"] + rows["count"]
             joint = (files[1:] != files[:-1]) & (rows["queue_offset"][1:] == ends[:-1])
             is_there, is_right = has_offset | has_place, has_offset & has_place
