@@ -79,7 +79,9 @@ def export_command(
     with session.output(*stores, whole=True) as stream:
         report = export(stores, out, left_out=left_out, engine=engine, progress=session.console, **words)
         session.console.close()
-        export_text(report, session.text(stream))
+        text = session.text(stream)
+        export_text(report, text)
+        text.finish()
     return report.exit_status(session.fail_on)
 
 

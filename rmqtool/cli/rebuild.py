@@ -24,7 +24,6 @@ from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.projection import json_value
 from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.output import several
-from rmqtool.report.terminal import escape_text
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.store.kinds import REBUILD_REPORT
 
@@ -212,7 +211,7 @@ def _say_what_next_of_all(
 
 
 def _verdict(document: Mapping[str, Any]) -> str:
-    return escape_text(document["verdict"])
+    return str(document["verdict"])
 
 
 def _totals(document: Mapping[str, Any]) -> dict[str, int]:

@@ -113,5 +113,7 @@ def _agreed(session: Session, planned: RepairReport, stream: TextIO) -> bool:
             f"{planned.store}: {what}nothing was changed: no terminal to confirm on. Check --plan, "
             f"then add --yes{more}."
         )
-    repair_text(planned, session.text(sys.stderr if session.format is Format.JSON else stream))
+    text = session.text(sys.stderr if session.format is Format.JSON else stream)
+    repair_text(planned, text)
+    text.finish()
     return click.confirm("Do this?", default=False, err=True)

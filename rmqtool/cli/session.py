@@ -303,7 +303,9 @@ class Session:
     ) -> None:
         """Write a result: ``text`` for people, ``data`` in a format for programs; then remarks."""
         if self.format is Format.TEXT:
-            text(self.text(stream, remark))
+            report = self.text(stream, remark)
+            text(report)
+            report.finish()
         else:
             data(self.format, stream)
             if remark is not None:

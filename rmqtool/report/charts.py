@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _LONGEST_NAME = 80
-_LONGEST_SENTENCE = 400
+LONGEST_SENTENCE = 400
 
 
 def shown(text: str, limit: int = _LONGEST_NAME) -> str:
@@ -28,7 +28,7 @@ def shown(text: str, limit: int = _LONGEST_NAME) -> str:
     return shortened(escape_text(text), limit)
 
 
-def shortened(harmless: str, limit: int = _LONGEST_SENTENCE) -> str:
+def shortened(harmless: str, limit: int = LONGEST_SENTENCE) -> str:
     """Return text that is escaped already; the middle of a long one is left out."""
     if len(harmless) <= limit:
         return harmless

@@ -54,7 +54,7 @@ def junit(verdicts: Sequence[Verdict], failures: Mapping[str, str] | None = None
 
 def _suite(verdict: Verdict) -> ET.Element:
     report = verdict.report
-    suite = ET.Element("testsuite", name=_text(escape_text(report.store)), time=_seconds(_time(verdict)))
+    suite = ET.Element("testsuite", name=_text(report.store), time=_seconds(_time(verdict)))
     properties = ET.SubElement(suite, "properties")
     facts = {"level": report.level, "result": report.result, "exitStatus": int(verdict.status)}
     said = {name: words or "" for name, words in verdict_words(verdict).items()}
@@ -69,10 +69,10 @@ def _suite(verdict: Verdict) -> ET.Element:
 
 
 def _failed_suite(store: str, why: str) -> ET.Element:
-    suite = ET.Element("testsuite", name=_text(escape_text(store)), time=_seconds(0))
+    suite = ET.Element("testsuite", name=_text(store), time=_seconds(0))
     suite.attrib.update(tests="1", failures="0", errors="1", skipped="0")
     case = _new_case(Structure.STORE, "could be examined")
-    ET.SubElement(case, "error", message=_text(escape_text(why)), type="exit-status")
+    ET.SubElement(case, "error", message=_text(why), type="exit-status")
     suite.append(case)
     return suite
 
@@ -105,9 +105,10 @@ def _examined(verdict: Verdict) -> Iterator[Structure]:
         yield Structure.INDEX
 
 
-def _advice(group: Sequence[Finding]) -> str:
-    lines = "".join(finding_line(finding) + "\n" for finding in group)
-    return f"{lines}broker: {group[0].broker_effect}\nremedy: {group[0].remedy}\n"
+def _advice(group: Sequence[Finding]) -> Iterator[str]:
+    yield from map(finding_line, group)
+    yield f"broker: {group[0].broker_effect}"
+    yield f"remedy: {group[0].remedy}"
 
 
 def _case(findings: Sequence[Finding], verdict: Verdict) -> ET.Element:
@@ -120,13 +121,12 @@ def _case(findings: Sequence[Finding], verdict: Verdict) -> ET.Element:
         ET.SubElement(case, "skipped").text = f"{len(findings)} x {code.title}, known by the baseline"
         return case
     fresh = [finding for finding in log if finding.code is code]
-    lines = "".join(finding_line(finding) + "\n" for finding in fresh)
     if exit_status(fresh, verdict.fail_on):
         tag = _FAILED[code is codes.RM_INTERNAL]
         failure = ET.SubElement(case, tag, message=_text(f"{count} x {code.title}"), type=code.code)
-        failure.text = _text("".join(map(_advice, grouped(fresh))))
+        failure.text = _lines(line for group in grouped(fresh) for line in _advice(group))
     else:
-        ET.SubElement(case, "system-out").text = _text(lines)
+        ET.SubElement(case, "system-out").text = _lines(map(finding_line, fresh))
     return case
 
 
@@ -143,8 +143,12 @@ def _seconds(value: float) -> str:
 
 
 def _text(text: str) -> str:
-    """Return text, escaped already, without the two characters that XML cannot contain."""
-    return _NO_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+    """Return harmless text, without the two characters that XML cannot contain."""
+    return _NO_XML.sub(lambda match: f"\\u{ord(match[0]):04x}", escape_text(text))
+
+
+def _lines(texts: Iterable[str]) -> str:
+    return "".join(f"{_text(text)}\n" for text in texts)
 
 
 VERSION = "2.1.0"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from rmqtool.findings import Severity
 from rmqtool.report.charts import shortened
 from rmqtool.report.output import several
-from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ _VALUE = 60
 def config_text(facts: Mapping[str, object], remarks: Sequence[ConfigRemark], text: TextReport) -> None:
     """Write the verdict, and a table of the remarks of each severity."""
     number = sum(remark.severity is Severity.ERROR for remark in remarks)
-    file, release = escape_text(str(facts["file"])), facts["release"]
+    file, release = str(facts["file"]), facts["release"]
     verdict = f"A {release} broker reads {file} as it says"
     if any(remark.kind == "refused" for remark in remarks):
         verdict = f"No {release} broker starts with {file}"
@@ -39,12 +38,11 @@ def config_text(facts: Mapping[str, object], remarks: Sequence[ConfigRemark], te
     for severity, title in _TITLES.items():
         rows = [
             (
-                escape_text(remark.name),
-                shortened(escape_text(remark.value or ""), _VALUE),
-                escape_text(remark.message),
+                remark.name,
+                shortened(remark.value or "", _VALUE),
+                remark.message,
             )
             for remark in remarks
             if remark.severity is severity
         ]
         text.table(title, ("setting", "in the file", "what a broker does"), rows)
-    text.finish()

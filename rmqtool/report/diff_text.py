@@ -10,7 +10,6 @@ from rmqtool.commands.diff.verdict import Answer, Histories, entry_terms, log_sh
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
 from rmqtool.report.output import several
-from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -61,7 +60,6 @@ def diff_text(
         text.line(line)
     if rest:
         text.line(f"… {rest} more, see --format ndjson")
-    text.finish()
 
 
 def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
@@ -79,7 +77,7 @@ def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
 
 def _copies_lines(verdict: CopiesVerdict, zone: tzinfo | None) -> Iterator[str]:
     """Yield the verdict on two copies of a log."""
-    yield escape_text(_histories(verdict, zone))
+    yield _histories(verdict, zone)
     yield from log_shares(verdict)
     yield from entry_terms(verdict)
     for number, following in enumerate(_followings(verdict)):
@@ -150,7 +148,7 @@ def _promote(verdict: CopiesVerdict) -> Iterator[str]:
 
 
 def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
-    yield f"{row.structure}: {escape_text(row.message)}"
+    yield f"{row.structure}: {row.message}"
     if row.structure in _WITH_VALUES:
         for side, values in (("A", row.a), ("B", row.b)):
             if values:
@@ -178,7 +176,7 @@ def _numbers(counts: dict[str, int]) -> str:
 
 
 def _values(values: dict[str, Any], zone: tzinfo | None) -> str:
-    return escape_text(", ".join(f"{name} {_value(name, value, zone)}" for name, value in values.items()))
+    return ", ".join(f"{name} {_value(name, value, zone)}" for name, value in values.items())
 
 
 def _value(name: str, value: object, zone: tzinfo | None) -> object:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from rmqtool.projection import json_object
 from rmqtool.report.output import Format, several, write_document
-from rmqtool.report.terminal import escape_text
 from rmqtool.report.verdict import first_step, headline, next_command, verdict_words
 
 if TYPE_CHECKING:
@@ -42,7 +41,6 @@ def explanations_text(
             text.pairs(f"{entry.code}: {entry.title}", _code_facts(entry))
         for line in lines:
             text.pairs(f"{line.name}: {line.title}, {line.concern.value}", _line_facts(line))
-    text.finish()
 
 
 def _code_facts(entry: FindingCode) -> Iterator[tuple[str, str]]:
@@ -57,17 +55,17 @@ def _code_facts(entry: FindingCode) -> Iterator[tuple[str, str]]:
 def _line_facts(line: ExplainedLine) -> Iterator[tuple[str, str]]:
     if line.count:
         more = f" ({several(line.count, 'line')}, the first)" if line.count > 1 else ""
-        yield "Line", escape_text(line.line) + more
+        yield "Line", line.line + more
     yield "Meaning", line.meaning
     for place in line.places:
-        yield "Place", escape_text(place)
+        yield "Place", place
     if line.here is not None:
         counts = ", ".join(f"{count:,} {code}" for code, count in line.findings.items())
         yield "This store", f"{_HERE[line.here]}: {counts or 'none of ' + ', '.join(line.codes)}"
     elif line.codes:
         yield "In verify", ", ".join(line.codes)
     for code, remedy in line.remedies.items():
-        yield "Remedy", f"{code}: {escape_text(remedy)}"
+        yield "Remedy", f"{code}: {remedy}"
     until = "" if line.until is None else f" to {line.until}"
     yield "Origin", f"{line.origin}, since {line.since}{until}"
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Generic, TextIO, TypeVar
 from rmqtool.errors import ExitStatus
 from rmqtool.projection import json_object
 from rmqtool.report.output import Format, several, size_text, write_document
-from rmqtool.report.terminal import escape_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -47,7 +46,7 @@ def _no_rows(_report: object) -> Iterable[dict[str, Any]]:
 class Forms(Generic[R]):
     """Renderers of a command's reports.
 
-    ``verdict`` is one line about a store without its path, harmless on a terminal; ``totals`` are numbers
+    ``verdict`` is one line about a store without its path; ``totals`` are numbers
     that add up over stores, by their JSON names; ``lines`` are the lines of ndjson, each with its ``store``.
     """
 
@@ -75,7 +74,7 @@ def forms_of_resumed(
 
     def write(made: ResumedReport[R], report: TextReport) -> None:
         if made.report is None:
-            report.line(f"{verdict_text(made)}: {escape_text(made.document[place])}")
+            report.line(f"{verdict_text(made)}: {made.document[place]}")
         else:
             text(made.report, report)
 
@@ -147,8 +146,7 @@ def _rows(report: FleetReport[R], forms: Forms[R]) -> Iterator[dict[str, Any]]:
 
 def _write_text(report: FleetReport[R], forms: Forms[R], text: TextReport, *, details: bool) -> None:
     rows = [
-        (str(int(outcome.status)), escape_text(outcome.store), _said(outcome, forms))
-        for outcome in report.worst_first
+        (str(int(outcome.status)), outcome.store, _said(outcome, forms)) for outcome in report.worst_first
     ]
     text.table(_total(report), ("status", "store", "what"), rows)
     text.pairs("All together", _facts(report, forms))
@@ -156,12 +154,13 @@ def _write_text(report: FleetReport[R], forms: Forms[R], text: TextReport, *, de
         if outcome.report is not None:
             text.line("")
             forms.text(outcome.report, text)
+            text.finish()
 
 
 def _said(outcome: StoreOutcome[R], forms: Forms[R]) -> str:
     if outcome.report is not None:
         return forms.verdict(outcome.report)
-    return escape_text((outcome.failure or "").removeprefix(f"{outcome.store}: "))
+    return (outcome.failure or "").removeprefix(f"{outcome.store}: ")
 
 
 def _total(report: FleetReport[R]) -> str:

@@ -12,7 +12,6 @@ from rmqtool.findings import NOT_READ, Severity, codes, counted
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.output import Format, document_of, several, size_text, write_document
 from rmqtool.report.sentences import before_facts, log_loss_facts, unconfirmed_facts
-from rmqtool.report.terminal import escape_text
 from rmqtool.store import Origin, PathKind, Setting
 from rmqtool.store.broker_conf import conf_text
 from rmqtool.times import time_text
@@ -34,22 +33,21 @@ def info_text(
     summary: StoreSummary, zone: tzinfo | None, next_command: str, text: TextReport, *, details: bool = False
 ) -> None:
     """Write a store's summary; ``details`` adds every queue, and settings that do not concern this store."""
-    title = f"{_verdict(summary)}: {summary.kind} {escape_text(summary.path)}"
+    title = f"{_verdict(summary)}: {summary.kind} {summary.path}"
     text.verdict(title, _facts(summary, zone), next_command)
     text.table("Topics", ("topic", "queues", "messages"), _topics(summary.queues), listed=_LISTED)
     if details:
-        queues = [(escape_text(str(queue.topic)), *map(str, _numbers(queue))) for queue in summary.queues]
+        queues = [(str(queue.topic), *map(str, _numbers(queue))) for queue in summary.queues]
         text.table(
             "Queues", ("topic", "queue", "min offset", "max offset", "messages"), queues, listed=_LISTED
         )
     files = [
-        (escape_text(index.file), f"{index.items} of {index.room}", time_text(index.begin_timestamp_ms, zone))
+        (index.file, f"{index.items} of {index.room}", time_text(index.begin_timestamp_ms, zone))
         for index in summary.index
     ]
     text.table("Index files", ("file", "items", "first message stored"), files, listed=_LISTED)
     text.findings(summary.findings, _LISTED)
     text.table("Settings", ("setting", "value", "origin"), _settings(summary, all_settings=details))
-    text.finish()
 
 
 def _verdict(summary: StoreSummary) -> str:
@@ -86,7 +84,7 @@ def _topics(queues: Sequence[QueueSummary]) -> list[tuple[str, str, str]]:
         total = counts.setdefault(str(queue.topic), [0, 0])
         total[0] += 1
         total[1] += queue.messages
-    return [(escape_text(topic), str(number), str(held)) for topic, (number, held) in counts.items()]
+    return [(topic, str(number), str(held)) for topic, (number, held) in counts.items()]
 
 
 def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, str, str]]:
@@ -108,7 +106,7 @@ def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, s
     lines = [
         (
             setting.name,
-            "-" if setting.value is None else escape_text(conf_text(setting.value)),
+            "-" if setting.value is None else conf_text(setting.value),
             _origin(setting),
         )
         for setting in shown
@@ -146,11 +144,11 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         for name, timestamp_ms in zip(("log", "queues", "index"), times, strict=True):
             facts.append((f"checkpoint, {name}", time_text(timestamp_ms, zone) if timestamp_ms else "-"))
     facts += [
-        (part.name, escape_text(f"{part.path}: {'empty' if part.empty else part.note or 'not examined'}"))
+        (part.name, f"{part.path}: {'empty' if part.empty else part.note or 'not examined'}")
         for part in summary.other_parts
     ]
     if summary.retention is not None:
-        facts.append(("retention", escape_text(summary.retention)))
+        facts.append(("retention", summary.retention))
     if summary.abort:
         process = "" if summary.abort_process is None else f", of process {summary.abort_process}"
         facts.append(("stopped cleanly", f"no: abort is there{process}"))

@@ -14,7 +14,6 @@ from rmqtool.findings import codes, counted
 from rmqtool.outcomes import is_needed
 from rmqtool.report.output import capped, several, size_text
 from rmqtool.report.sentences import log_loss_facts, lost_facts, outcome_rows
-from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import TextReport, stages_text
 from rmqtool.times import time_text
 
@@ -31,7 +30,7 @@ if TYPE_CHECKING:
 
 
 def _queue(queue: Any) -> str:  # noqa: ANN401 - a count of a queue's messages
-    return f"{escape_text(queue.topic)}/{queue.queue_id}"
+    return f"{queue.topic}/{queue.queue_id}"
 
 
 # --- rebuild
@@ -39,15 +38,14 @@ def _queue(queue: Any) -> str:  # noqa: ANN401 - a count of a queue's messages
 
 def rebuild_text(report: RebuildReport, text: TextReport) -> None:
     """Write the outcome of a rebuild."""
-    text.verdict(escape_text(report.verdict), _rebuild_figures(report))
+    text.verdict(report.verdict, _rebuild_figures(report))
     text.findings(report.findings)
-    text.finish()
 
 
 def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
-    yield "store", escape_text(report.store)
+    yield "store", report.store
     if report.out is not None:
-        yield "result", escape_text(report.out)
+        yield "result", report.out
     yield from _selected(report)
     yield "records", f"{report.records:,} in {size_text(report.bytes)} of log"
     account = report.account
@@ -79,20 +77,20 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
     for difference in report.differences if report.compared else ():
         yield (
             "differs",
-            f"{escape_text(difference.file)}: {escape_text(difference.message.removeprefix('differs '))}",
+            f"{difference.file}: {difference.message.removeprefix('differs ')}",
         )
 
 
 def _assumed(report: RebuildReport | SalvageReport | ConvertReport) -> Iterator[tuple[str, str]]:
-    yield from (("assumed", escape_text(f"{name}={why}")) for name, why in report.assumed.items())
+    yield from (("assumed", f"{name}={why}") for name, why in report.assumed.items())
 
 
 def _selected(report: RebuildReport) -> Iterator[tuple[str, str]]:
     asked = report.asked
     if asked.topics:
-        yield "topics", escape_text(", ".join(asked.topics))
+        yield "topics", ", ".join(asked.topics)
     if asked.exclude_topics:
-        yield "without topics", escape_text(", ".join(asked.exclude_topics))
+        yield "without topics", ", ".join(asked.exclude_topics)
     if asked.until_timestamp_ms is not None:
         yield "until", time_text(asked.until_timestamp_ms)
     if asked.until_offset is not None:
@@ -110,19 +108,19 @@ def _present(report: RebuildReport) -> Iterator[tuple[str, str]]:
     yield from capped(
         "fewer", (f"{_queue(change)}: {change.messages:,} fewer than now" for change in ranked), "queue"
     )
-    yield from capped("not compared", map(escape_text, present.unread), "part")
+    yield from capped("not compared", present.unread, "part")
 
 
 def _not_dispatched(report: RebuildReport) -> Iterator[tuple[str, str]]:
     """Yield the records that are in no queue, and why."""
     skipped = (
-        f"{skip.skip.length} bytes at {skip.skip.log_offset}: {escape_text(skip.reason)};"
+        f"{skip.skip.length} bytes at {skip.skip.log_offset}: {skip.reason};"
         f" {counted(skip.records, 'good record')}"
         for skip in report.skipped
     )
     yield from capped("skipped", skipped, "range", more=report.more_skipped.ranges)
     unreachable = (
-        f"{escape_text(segment.segment.label)}: {segment.reason}; {counted(segment.records, 'good record')}"
+        f"{segment.segment.label}: {segment.reason}; {counted(segment.records, 'good record')}"
         for segment in report.unreachable
     )
     yield from capped("unreachable", unreachable, "file")
@@ -166,14 +164,13 @@ def salvage_text(report: SalvageReport, text: TextReport) -> None:
     text.verdict(report.verdict, _salvage_figures(report))
     if is_needed(report.outcomes):
         text.table("Outcomes (* recommended)", *outcome_rows(report.outcomes), spare=("placeholders",))
-    text.finish()
 
 
 def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
     for number, store in enumerate(report.stores):
-        yield "copy" if number else "store", escape_text(store)
+        yield "copy" if number else "store", store
     if report.out is not None:
-        yield "result", escape_text(report.out)
+        yield "result", report.out
     parts = report.bytes
     healed = f", {report.healed:,} of them from other copies" if report.healed else ""
     yield "records", f"{report.records:,} in {size_text(parts.records)}{healed}"
@@ -194,10 +191,10 @@ def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
     yield from _lost_by_queue(report)
     for file in report.config:
         if file.problem is not None:
-            yield "config", f"{escape_text(file.label)} is not copied: {escape_text(file.problem)}"
+            yield "config", f"{file.label} is not copied: {file.problem}"
         elif file.mended is not None:
-            yield "config", f"{escape_text(file.label)} was damaged, and is now {escape_text(file.mended)}"
-    yield from capped("note", map(escape_text, report.notes), "note")
+            yield "config", f"{file.label} was damaged, and is now {file.mended}"
+    yield from capped("note", report.notes, "note")
     if report.seconds:
         yield "seconds", stages_text(report.seconds)
 
@@ -263,19 +260,18 @@ _CARVED_LOGS = _HOSTS = 20
 def carve_text(report: CarveReport, text: TextReport) -> None:
     """Write the outcome of a carving."""
     text.verdict(report.verdict, _carve_figures(report))
-    text.finish()
 
 
 def _carve_figures(report: CarveReport) -> Iterator[tuple[str, str]]:
     yield from capped("image", map(_image, report.images), "image")
     if report.out is not None:
-        yield "result", escape_text(report.out)
+        yield "result", report.out
     for log in report.logs[:_CARVED_LOGS]:
         yield from _log(log)
     yield from capped("log", (log.directory for log in report.logs[_CARVED_LOGS:]), "log", listed=0)
     for cause, count in report.loose.items():
         yield "loose", f"{count:,} {_CAUSES[cause]}"
-    yield from capped("note", map(escape_text, report.notes), "note")
+    yield from capped("note", report.notes, "note")
     yield "seconds", stages_text(report.seconds)
 
 
@@ -283,7 +279,7 @@ def _image(image: CarvedImage) -> str:
     parts = [f"{size_text(image.size_bytes)}, {size_text(image.used_bytes)} used"]
     if image.unreadable_bytes:
         parts.append(f"{size_text(image.unreadable_bytes)} could not be read")
-    return f"{escape_text(image.path)}: {', '.join(parts)}"
+    return f"{image.path}: {', '.join(parts)}"
 
 
 def _log(log: CarvedLog) -> Iterator[tuple[str, str]]:
@@ -316,16 +312,15 @@ _ADDRESSES = {
 def convert_text(report: ConvertReport, text: TextReport) -> None:
     """Write the outcome of a conversion."""
     text.verdict(report.verdict, _convert_figures(report))
-    text.finish()
 
 
 def _convert_figures(report: ConvertReport) -> Iterator[tuple[str, str]]:
-    yield "store", escape_text(report.store)
-    yield "result", escape_text(report.out)
+    yield "store", report.store
+    yield "result", report.out
     last = report.files[-1].first_entry + report.files[-1].entries - 1
     yield (
         "entries",
-        f"{report.files[0].first_entry:,} to {last:,} of {escape_text(report.member)}, term {report.term}",
+        f"{report.files[0].first_entry:,} to {last:,} of {report.member}, term {report.term}",
     )
     yield "log", f"{report.start:,} to {report.end:,}, {several(len(report.files), 'file')} of entries"
     if report.kept_files:
@@ -337,7 +332,7 @@ def _convert_figures(report: ConvertReport) -> Iterator[tuple[str, str]]:
         yield "kept", f"{several(report.kept_queues, 'queue')} without messages in the log"
     yield "index entries", f"{report.index_entries:,}"
     yield from _assumed(report)
-    yield from (("not copied", escape_text(f"{name}: {why}")) for name, why in report.not_copied.items())
+    yield from (("not copied", f"{name}: {why}") for name, why in report.not_copied.items())
     yield "seconds", stages_text(report.seconds)
 
 
@@ -348,9 +343,9 @@ def export_text(report: ExportReport, text: TextReport) -> None:
     """Write the outcome of an export."""
     size = size_text(sum(file.bytes for file in report.files))
     figures = [
-        *(("store", escape_text(store)) for store in report.stores),
-        *(("left out", escape_text(one.reason)) for one in report.left_out),
-        ("result", escape_text(report.out)),
+        *(("store", store) for store in report.stores),
+        *(("left out", one.reason) for one in report.left_out),
+        ("result", report.out),
         ("files", f"{several(len(report.files), report.format + ' file')}, {size}"),
         ("seconds", f"{report.seconds:.2f}"),
     ]
@@ -391,13 +386,12 @@ _BROKER_TAKES = {
 def repair_text(report: RepairReport, text: TextReport) -> None:
     """Write a repair, planned or done."""
     text.verdict(
-        escape_text(f"{report.store}: {_outcome(report)}{_what_else(report)}"),
+        f"{report.store}: {_outcome(report)}{_what_else(report)}",
         _repair_figures(report),
     )
     for diagnosis in report.configs if report.outcome in _TO_BE_CHOSEN else ():
-        title = escape_text(f"{diagnosis.file}: {_BROKER_TAKES[diagnosis.broker]}")
+        title = f"{diagnosis.file}: {_BROKER_TAKES[diagnosis.broker]}"
         text.pairs(title, _choices(diagnosis))
-    text.finish()
 
 
 def _outcome(report: RepairReport) -> str:
@@ -414,10 +408,10 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
     from rmqtool.commands.repair import RESTORE_LOG  # the texts of other commands need none of it
 
     for step in report.steps:
-        yield _STEPS[step.action], escape_text(f"{step.path}: {step.why}")
+        yield _STEPS[step.action], f"{step.path}: {step.why}"
     yield from _merged_figures(report)
     for part in report.left:
-        yield "left as it is", escape_text(f"{part.path}: {part.why}")
+        yield "left as it is", f"{part.path}: {part.why}"
     yield from log_loss_facts(report.log_losses)
     if report.log_losses is not None and report.log_losses.messages:
         kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"
@@ -425,7 +419,7 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
         yield "", f"{RESTORE_LOG if codes.ST_NO_COMMITLOG.code in report.findings.counts else heal}{kept}"
     if report.after is not None:
         yield "findings", f"{_counts(report.before)}; now {_counts(report.after)}"
-    undo = escape_text(shlex.join(["rmqtool", "repair", report.store, "--undo"]))
+    undo = shlex.join(["rmqtool", "repair", report.store, "--undo"])
     if report.outcome == "interrupted":
         yield "or undo", f"{undo}; {report.journal}/journal.ndjson lists all its moves"
     elif report.journal is not None and report.outcome != "undone":
@@ -443,8 +437,7 @@ def _merged_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
         offsets = "" if setting.theirs is None else f": {ours} here, {setting.theirs} there"
         result = f", {setting.result} then" if setting.taken and setting.theirs is not None else ""
         word = "take" if setting.taken else "leave out"
-        text = f"{setting.file}: {setting.entry}{queue}{offsets}{result}: {setting.why}"
-        yield word, escape_text(text)
+        yield word, f"{setting.file}: {setting.entry}{queue}{offsets}{result}: {setting.why}"
     if len(report.merged) > _MOST_MERGED:
         yield "", f"{len(report.merged) - _MOST_MERGED:,} more settings, see --format json"
 
@@ -467,10 +460,10 @@ def _counts(counts: Mapping[str, int]) -> str:
 
 def _choices(diagnosis: ConfigDiagnosis) -> Iterator[tuple[str, str]]:
     for copy in diagnosis.copies:
-        yield "copy", escape_text(f"{copy}, {copy.size_bytes:,} bytes")
+        yield "copy", f"{copy}, {copy.size_bytes:,} bytes"
     for number, choice in enumerate(diagnosis.choices):
         mark = " (recommended)" if number == 0 and diagnosis.obvious else ""
-        yield escape_text(choice.name), escape_text(f"{choice.about}{mark}: {_meaning(choice)}")
+        yield choice.name, f"{choice.about}{mark}: {_meaning(choice)}"
         felt = (
             effect
             for effect in choice.effects
@@ -495,5 +488,4 @@ def _effect(effect: OffsetEffect) -> str:
     least, most = effect.again_at_least, effect.again_at_most
     again = f"redelivers {'at most ' if least < most else ''}{most:,}" if most else "redelivers none"
     skips = f"skips at most {effect.skipped_at_most:,}" if effect.skipped_at_most else "skips none"
-    place = escape_text(f"{effect.reader} in {effect.topic}/{effect.queue_id}")
-    return f"{place} ({queue}): {at}; {again}, {skips}"
+    return f"{effect.reader} in {_queue(effect)} ({queue}): {at}; {again}, {skips}"

@@ -21,13 +21,13 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import CATALOG, Finding, Severity, Structure
 from rmqtool.report.charts import (
     HEIGHT,
+    LONGEST_SENTENCE,
     ROW_HEIGHT,
     WIDTH,
     Clock,
     Moment,
     charts_of,
     share,
-    shortened,
     shown,
     span,
     strip_of,
@@ -224,7 +224,7 @@ def settings_table(report: StoreReport) -> PageTable:
             name,
             shown("" if setting.value is None else conf_text(setting.value)),
             setting.origin.value,
-            shortened(escape_text(setting.doubt or setting.note), 120),
+            shown(setting.doubt or setting.note, 120),
         )
         for name, setting in report.provenance.settings.items()
     ]
@@ -260,9 +260,9 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
     return {
         "store": escape_text(report.store),
         "mood": _MOODS.get(verdict.status, "warn"),
-        "headline": shortened(headline(verdict), 2000),
-        "next_command": next_command(verdict),
-        "first_step": first_step(verdict),
+        "headline": shown(headline(verdict), 2000),
+        "next_command": escape_text(next_command(verdict) or ""),
+        "first_step": escape_text(first_step(verdict) or ""),
         "status": int(verdict.status),
         "facts": tuple(_facts(report, clock)),
         "lost": losses_table(report),
@@ -272,7 +272,8 @@ def view_of(report: StoreReport, verdict: Verdict, clock: Clock) -> dict[str, An
             (
                 prediction_title(prediction),
                 tuple(
-                    (name, shortened(text)) for name, text in prediction_facts(prediction, has_losses=False)
+                    (name, shown(text, LONGEST_SENTENCE))
+                    for name, text in prediction_facts(prediction, has_losses=False)
                 ),  # which the section has above
             )
             for prediction in report.predictions
@@ -326,7 +327,7 @@ def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     yield "index", f"{examined.index_files:,} files, {examined.items:,} items"
     yield "stopped", "not cleanly, or the broker runs: abort is there" if report.abort else "cleanly"
     if report.verification.limits:
-        yield "not examined", shortened(escape_text("; ".join(report.verification.limits)))
+        yield "not examined", shown("; ".join(report.verification.limits), LONGEST_SENTENCE)
 
 
 def _lost_total(report: StoreReport) -> str:
@@ -387,20 +388,20 @@ def _finding(group: FindingGroup, lines: Sequence[Finding]) -> dict[str, Any]:
         "severity": "note" if first.severity is Severity.INFO else first.severity.value,
         "title": f"{first.code.code} {first.code.title}",
         "total": count,
-        "lines": [shortened(finding_line(line), _LINE) for line in lines],
+        "lines": [shown(finding_line(line), _LINE) for line in lines],
         "more": f"… {count:,} in all" if count > len(lines) else "",
         "explains": [f"{number:,} {code}, {CATALOG[code].title}" for code, number in group.explained.items()],
-        "effect": shortened(escape_text(first.broker_effect)) if lines else "",
-        "remedy": shortened(escape_text(first.remedy)) if lines else "",
+        "effect": shown(first.broker_effect, LONGEST_SENTENCE) if lines else "",
+        "remedy": shown(first.remedy, LONGEST_SENTENCE) if lines else "",
     }
 
 
 def _provenance(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     made = report.provenance
     yield "rmqtool", made.version
-    yield "command", shortened(escape_text(made.command), 1000)
+    yield "command", shown(made.command, 1000)
     yield "made", clock.exact(made.made_ms)
-    yield "store", shortened(escape_text(report.store), 1000)
+    yield "store", shown(report.store, 1000)
     seconds = report.verification.seconds
     yield "seconds", ", ".join(f"{stage} {taken:.1f}" for stage, taken in seconds.items())
     checkpoint = report.checkpoint

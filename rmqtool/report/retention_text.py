@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool.projection import columns_of, json_object
 from rmqtool.report.output import Format, several, size_text, write_document
-from rmqtool.report.terminal import escape_text
 from rmqtool.retention.deletion import HOUR_MS, FileFate
 from rmqtool.store.broker_conf import conf_text
 from rmqtool.times import time_text
@@ -28,11 +27,11 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
     deleted = sum(file.deleted for file in logs)
     title = "a broker deletes " + (f"{deleted:,} of {several(len(logs), 'file')}" if deleted else "nothing")
     text.verdict(
-        f"At {time_text(report.at_ms, zone)} {title} of the log: {escape_text(report.store)}",
+        f"At {time_text(report.at_ms, zone)} {title} of the log: {report.store}",
         [
             ("disk", "below every limit" if report.disk_ratio is None else f"{report.disk_ratio:g} % full"),
             ("settings", ", ".join(f"{name}={conf_text(value)}" for name, value in report.settings.items())),
-            ("next", escape_text(report.next)),
+            ("next", report.next),
             ("log begins at", str(report.min_offset)),
             ("also deleted", several(sum(file.deleted for file in others), *_OTHERS)),
             ("freed", size_text(report.bytes)),
@@ -42,11 +41,10 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
     )
     columns = ("file", "written", "age", "deleted", "due", "why")
     text.table("Files of the log", columns, [_row(file, report.at_ms, zone) for file in logs], listed=_LISTED)
-    rows = [(escape_text(topic), f"{count:,}") for topic, count in report.messages.items()]
+    rows = [(topic, f"{count:,}") for topic, count in report.messages.items()]
     text.table("Messages that go", ("topic", "messages"), rows, listed=_LISTED)
-    rows = [(escape_text(reader), f"{count:,}") for reader, count in report.unread.items()]
+    rows = [(reader, f"{count:,}") for reader, count in report.unread.items()]
     text.table("Unread messages that go", ("reader", "messages"), rows, listed=_LISTED)
-    text.finish()
 
 
 _OTHERS = "file of queues or index", "files of queues or index"
@@ -58,7 +56,7 @@ def _row(file: FileFate, at_ms: int, zone: tzinfo | None) -> tuple[str, ...]:
     due = "never" if file.due_ms is None else time_text(file.due_ms, zone)
     age = f"{(at_ms - written_ms) / HOUR_MS:.1f} h"
     deleted = "yes" if file.deleted else "no"
-    return escape_text(file.file), time_text(written_ms, zone), age, deleted, due, escape_text(file.reason)
+    return file.file, time_text(written_ms, zone), age, deleted, due, file.reason
 
 
 def write_retention(report: RetentionReport, chosen: Format, stream: TextIO) -> None:

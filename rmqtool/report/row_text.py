@@ -298,7 +298,7 @@ def copies_text(copies: Sequence[MessageCopy], text: TextReport) -> None:
         width = max(len(copy.store) for copy in stores)
         same = sum(copy.state == "same" for copy in stores)
         key = next((f", unique key {copy.uniq_key}" for copy in stores if copy.uniq_key), "")
-        name = escape_text(f"{topic}/{queue_id} #{queue_offset}{key}")
+        name = f"{topic}/{queue_id} #{queue_offset}{key}"
         text.line(f"{name}: the same in {same} of {len(stores)} copies")
         for copy in stores:
             differs = f": {', '.join(copy.differs)}" if copy.differs else ""

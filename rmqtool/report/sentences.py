@@ -1,4 +1,4 @@
-"""Findings, lost messages and a broker's next start, in words."""
+"""Findings, lost messages and a broker's next start, in words, which their writers make harmless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from rmqtool.findings import Finding, Severity, codes
 from rmqtool.report.output import capped, several, size_text
-from rmqtool.report.terminal import escape_text
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind
 
@@ -42,7 +41,7 @@ _OF_TIMES = {codes.CL_TIME, codes.CL_TS_BACK, codes.CP_AHEAD}
 
 
 def finding_line(finding: Finding) -> str:
-    """Return place and sentence on one line; hostile characters are escaped."""
+    """Return place and sentence, for one line."""
     sentence = finding_sentence(finding)
     place = finding_place(finding, sentence)
     return f"{place}: {sentence}" if place else sentence
@@ -53,9 +52,9 @@ def finding_place(finding: Finding, sentence: str = "") -> str:
     parts = []
     if finding.file is not None:
         position = "" if finding.position is None else f" @{finding.position}"
-        parts.append(escape_text(finding.file) + position)
+        parts.append(finding.file + position)
     if finding.topic is not None:
-        queue = escape_text(finding.topic) + ("" if finding.queue_id is None else f"/{finding.queue_id}")
+        queue = finding.topic + ("" if finding.queue_id is None else f"/{finding.queue_id}")
         unit = "" if finding.queue_offset is None else f" #{finding.queue_offset}"
         if f"{unit.removeprefix(' #')} of {queue} " not in sentence:
             parts.append(queue + unit)
@@ -77,8 +76,8 @@ def finding_sentence(finding: Finding) -> str:
     }
     unsaid = {name: text for name, text in values.items() if not _says(sentence, text)}
     if not unsaid or unsaid == {"found": "0"}:  # of what is missing nothing is there
-        return escape_text(sentence)
-    return escape_text(f"{sentence} ({', '.join(f'{name} {text}' for name, text in values.items())})")
+        return sentence
+    return f"{sentence} ({', '.join(f'{name} {text}' for name, text in values.items())})"
 
 
 def _value_text(finding: Finding, value: int | str | bool) -> str:
@@ -116,7 +115,7 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
     by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
     yield "log lost", f"{several(losses.messages, 'message')}: {', '.join(by)}"
     ranked = sorted(losses.queues, key=lambda queue: -queue.messages)
-    names = [f"{escape_text(queue.topic)}/{queue.queue_id} {queue.messages:,}" for queue in ranked]
+    names = [f"{queue.topic}/{queue.queue_id} {queue.messages:,}" for queue in ranked]
     if names:
         yield "of queues", _first(names, _LISTED)
 
@@ -166,9 +165,7 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
 
 def _topic_losses(topic: LostTopic) -> str:
     mark = "" if topic.kind is TopicKind.ORDINARY else f" ({topic.kind.value} topic)"
-    return (
-        f"{escape_text(topic.topic)}{mark}: {several(topic.messages, 'message')} of {size_text(topic.bytes)}"
-    )
+    return f"{topic.topic}{mark}: {several(topic.messages, 'message')} of {size_text(topic.bytes)}"
 
 
 _NAMED = 5
@@ -188,17 +185,17 @@ def prediction_facts(prediction: Prediction, *, has_losses: bool = True) -> Iter
     yield from _refused(prediction)
     recovery, cut = prediction.recovery, prediction.cut
     if recovery is not None:
-        place = f"from {escape_text(recovery.file)}" if recovery.file else "of an empty log"
-        yield "recovery", f"{recovery.kind}, {place}: {escape_text(recovery.reason)}"
+        place = f"from {recovery.file}" if recovery.file else "of an empty log"
+        yield "recovery", f"{recovery.kind}, {place}: {recovery.reason}"
     if cut is not None:
         code = f" ({cut.code})" if cut.code else ""
-        place = f"physical offset {cut.physical_offset}, {escape_text(cut.file)} @{cut.position}"
-        yield "log ends", f"at {place}: {escape_text(cut.reason)}{code}"
+        place = f"physical offset {cut.physical_offset}, {cut.file} @{cut.position}"
+        yield "log ends", f"at {place}: {cut.reason}{code}"
     if has_losses:
         yield from log_loss_facts(prediction.log_losses)
     yield from _lost(prediction)
     if prediction.deleted_files:
-        names = _first(escape_text(name) for name in prediction.deleted_files)
+        names = _first(prediction.deleted_files)
         yield "deletes", f"{several(len(prediction.deleted_files), 'file')}: {names}"
     if prediction.dispatched_by_recovery.messages:
         yield "recovers", _dispatched(prediction.dispatched_by_recovery)
@@ -208,16 +205,16 @@ def prediction_facts(prediction: Prediction, *, has_losses: bool = True) -> Iter
         yield "stalls", f"at physical offset {prediction.reput.stalled_at}, for ever"
     yield from _left_behind(prediction)
     for hazard in prediction.hazards:
-        yield "beware", escape_text(hazard)
+        yield "beware", hazard
 
 
 def _refused(prediction: Prediction) -> Iterator[tuple[str, str]]:
     for refusal in prediction.refusals[:_NAMED]:
-        yield "refuses", escape_text(f"{refusal.file} {refusal.reason}")
+        yield "refuses", f"{refusal.file} {refusal.reason}"
     for remedy in dict.fromkeys(one.remedy for one in prediction.refusals if one.remedy is not None):
-        yield "remedy", escape_text(remedy)
+        yield "remedy", remedy
     for forgotten in prediction.forgets:
-        yield "forgets", escape_text(f"{forgotten.loses} ({forgotten.file})")
+        yield "forgets", f"{forgotten.loses} ({forgotten.file})"
 
 
 def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
@@ -226,7 +223,7 @@ def _lost(prediction: Prediction) -> Iterator[tuple[str, str]]:
     elif prediction.lost:
         messages = sum(loss.messages for loss in prediction.lost)
         size = size_text(sum(loss.bytes for loss in prediction.lost))
-        topics = _first(f"{escape_text(loss.topic)} {loss.messages:,}" for loss in prediction.lost)
+        topics = _first(f"{loss.topic} {loss.messages:,}" for loss in prediction.lost)
         yield "loses", f"{several(messages, 'message')} of {size} after that: {topics}"
 
 
@@ -239,10 +236,7 @@ def _dispatched(what: Dispatched) -> str:
 
 def _left_behind(prediction: Prediction) -> Iterator[tuple[str, str]]:
     for name in ("missing", "misplaced", "dropped"):
-        queues = {
-            f"{escape_text(queue.topic)}/{queue.queue_id}": getattr(queue, name)
-            for queue in prediction.queues
-        }
+        queues = {f"{queue.topic}/{queue.queue_id}": getattr(queue, name) for queue in prediction.queues}
         if total := sum(queues.values()):
             listed = _first(f"{queue} {count:,}" for queue, count in queues.items() if count)
             yield name, f"{several(total, 'unit')}: {listed}"
@@ -271,5 +265,5 @@ def outcome_rows(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], list[tup
             mark = " *" if outcome.recommended else "" if outcome.starts else ", no start"
             counts = (getattr(outcome, name) for name in _OUTCOME_COLUMNS)
             cells = ("-" if count is None else f"{count:,}" for count in counts)
-            rows.append((escape_text(outcome.setting or outcome.action.value) + mark, *cells))
+            rows.append(((outcome.setting or outcome.action.value) + mark, *cells))
     return ("action", *_OUTCOME_COLUMNS), rows

@@ -2,7 +2,7 @@
 
 It is as wide as the terminal; elsewhere a row is one line, however long. Where a terminal is too narrow, the
 widest texts of a table are wrapped between words. Numbers and names are never broken: before that, every row
-becomes a paragraph of its own. Every text has to be harmless already (`rmqtool.report.terminal.escape_text`).
+becomes a paragraph of its own. Texts may hold whatever a store holds: the writer escapes them.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def stages_text(seconds: Mapping[str, float]) -> str:
 
 def _store_of(finding: Finding) -> str:
     """Return the start of a finding's line: its store, in a run over several."""
-    return f"{escape_text(finding.store)}: " if isinstance(finding, StoreFinding) else ""
+    return f"{finding.store}: " if isinstance(finding, StoreFinding) else ""
 
 
 class TextReport:
@@ -82,37 +82,39 @@ class TextReport:
         self._stream.flush()
         if self._remark is not None:
             self._remark()
-        if self._width is not None and self._lines > _SCREEN:
+        if self._verdict and self._width is not None and self._lines > _SCREEN:
             self.line("")
             self._write_next()
             self.paragraph(self._verdict, 0, "bold")
+        self._verdict = ""
 
     def _write_next(self) -> None:
         for word, command in self._next:
-            self.line(self._ink(f"{word}: {command}", "bold"))  # unwrapped, so that it can be pasted
+            text = escape_text(f"{word}: {command}")
+            self._write(self._ink(text, "bold"))  # unwrapped, so that it can be pasted
 
     def pairs(self, title: str, lines: Iterable[tuple[str, str]]) -> None:
         """Write names and values, an empty line above them."""
         if self._lines:
             self.line("")
         self.paragraph(title, 0, "bold")
-        known = list(lines)
+        known = [(escape_text(name), escape_text(value)) for name, value in lines]
         margin = max((columns_of(name) for name, _ in known), default=0) + 3
         for name, value in known:
             start = f" {_padded(name, margin - 3)}  "
             if self._width is not None and self._width - margin < _LEAST_TEXT:
-                self.line(f" {self._ink(name, 'dim')}")
-                self.paragraph(value, 3)
+                self._write(f" {self._ink(name, 'dim')}")
+                self._wrap(value, 3)
             else:
                 first, *others = wrapped(value, None if self._width is None else self._width - margin)
-                self.line(self._ink(start, "dim") + first)
+                self._write(self._ink(start, "dim") + first)
                 for line in others:
-                    self.line(" " * margin + line)
+                    self._write(" " * margin + line)
 
     def heading(self, severity: Severity, title: str) -> None:
         """Begin the findings of one code."""
         word = self._ink(SEVERITY_WORDS[severity].upper(), SEVERITY_STYLES[severity])
-        self.line(f"\n{word} {self._ink(title, 'bold')}")
+        self._write(f"\n{word} {self._ink(escape_text(title), 'bold')}")
 
     def findings(self, findings: Iterable[Finding], listed: int = 20) -> None:
         """Write a line for each finding, an empty line above them."""
@@ -143,7 +145,7 @@ class TextReport:
         if self._lines:
             self.line("")
         left = 0 if listed is None else len(lines) - listed
-        lines = lines[:listed]
+        lines = [tuple(map(escape_text, cells)) for cells in lines[:listed]]
         left_out = []
         for name in spare:
             if self._excess(_natural_widths([columns, *lines])) <= 0:
@@ -166,19 +168,26 @@ class TextReport:
     def _rows(self, columns: Sequence[str], lines: Sequence[tuple[str, ...]], widths: list[int]) -> None:
         right = [all(_NUMBER.fullmatch(cell) for cell in cells) for cells in zip(*lines, strict=True)]
         self._row(columns, widths, right, "bold")
-        self.line(self._ink("  " + "─" * (sum(widths) + _GAP * (len(widths) - 1)), "dim"))
+        self._write(self._ink("  " + "─" * (sum(widths) + _GAP * (len(widths) - 1)), "dim"))
         for line in lines:
             self._row(line, widths, right, "")
 
     def line(self, text: str) -> None:
-        """Write a line as it is."""
-        self._lines += 1
-        self._stream.write(text + "\n")
+        """Write a line, which is not wrapped."""
+        self._write(escape_text(text))
 
     def paragraph(self, text: str, indent: int, style: str = "") -> None:
         """Write text, wrapped between words on a terminal."""
+        self._wrap(escape_text(text), indent, style)
+
+    def _wrap(self, text: str, indent: int, style: str = "") -> None:
         for line in wrapped(text, None if self._width is None else max(self._width - indent, _LEAST_TEXT)):
-            self.line(" " * indent + self._ink(line, style))
+            self._write(" " * indent + self._ink(line, style))
+
+    def _write(self, text: str) -> None:
+        """Write a line that is harmless already."""
+        self._lines += 1
+        self._stream.write(text + "\n")
 
     def _widths(self, rows: Sequence[Sequence[str]]) -> list[int] | None:
         """Return the columns' widths, the widest reduced where necessary; None if that is not enough."""
@@ -207,16 +216,16 @@ class TextReport:
                 _padded(part, width, right=to_right)
                 for part, width, to_right in zip(parts, widths, right, strict=True)
             )
-            self.line(f"  {self._ink((' ' * _GAP).join(shown).rstrip(), style)}")
+            self._write(f"  {self._ink((' ' * _GAP).join(shown).rstrip(), style)}")
 
     def _blocks(self, columns: Sequence[str], lines: Sequence[tuple[str, ...]]) -> None:
         """Write each row as a paragraph: its first cell, and the others below with their column's name."""
         margin = max(map(columns_of, columns[1:]), default=0)
         for first, *others in lines:
-            self.line(f"  {first}")
+            self._write(f"  {first}")
             for column, cell in zip(columns[1:], others, strict=True):
                 if cell:
-                    self.line(f"    {_padded(column, margin)}  {cell}")
+                    self._write(f"    {_padded(column, margin)}  {cell}")
 
 
 def _natural_widths(rows: Sequence[Sequence[str]]) -> list[int]:

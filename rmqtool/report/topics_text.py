@@ -11,7 +11,6 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity, counted
 from rmqtool.report.output import several, size_text
 from rmqtool.report.sentences import log_loss_facts
-from rmqtool.report.terminal import escape_text
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:
@@ -39,9 +38,8 @@ def topics_text(report: TopicsReport, zone: tzinfo | None, all_command: str, tex
     lines = [_cells(row, zone, by_queue=by_queue) for row in report]
     text.table("Queues" if by_queue else "Topics", columns, lines, spare=_SPARE)
     if report.truncated:
-        text.line(f"… {several(report.more, 'row')} more, all of them: {escape_text(all_command)}")
+        text.line(f"… {several(report.more, 'row')} more, all of them: {all_command}")
     text.findings(report.findings)
-    text.finish()
 
 
 def topics_verdict(report: TopicsReport) -> str:
@@ -74,7 +72,7 @@ def _facts(log: LogParts) -> Iterator[tuple[str, str]]:
 
 def _cells(row: TopicTotals, zone: tzinfo | None, *, by_queue: bool) -> tuple[str, ...]:
     return (
-        escape_text(row.topic),
+        row.topic,
         *([str(row.queue_id)] if by_queue else []),
         f"{row.messages:,}",
         size_text(row.bytes),
@@ -85,7 +83,7 @@ def _cells(row: TopicTotals, zone: tzinfo | None, *, by_queue: bool) -> tuple[st
         size_text(row.largest_bytes),
         str(row.largest_physical_offset),
         "-" if row.backlog is None else f"{row.backlog:,}",
-        "-" if row.slowest_reader is None else escape_text(row.slowest_reader),
+        "-" if row.slowest_reader is None else row.slowest_reader,
     )
 
 
@@ -119,13 +117,12 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
     totals = sorted(reader_totals(rows).items(), key=lambda entry: -entry[1]["lag"])
     if len(totals) > 1:
-        readers = [(escape_text(name), *map(str, [*total.values()][:3])) for name, total in totals]
+        readers = [(name, *map(str, [*total.values()][:3])) for name, total in totals]
         columns = ("reader", "queues", "lag", "out of range")
         text.table("Readers", columns, readers, listed=_READERS_LISTED)
     ordered = sorted(rows, key=lambda row: -(row.lag or 0))
     cells = [_offset_cells(row, zone) for row in ordered]
     text.table("Offsets", _OFFSET_COLUMNS, cells, spare=("min", "last read"), listed=_READERS_LISTED)
-    text.finish()
 
 
 def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
@@ -135,7 +132,7 @@ def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
     words = [_WORDS[row.state]] if _WORDS[row.state] else []
     if row.passed_over:
         words.append(f"{row.passed_over} passed over")
-    return escape_text(row.reader), escape_text(row.topic), *texts, last, ", ".join(words)
+    return row.reader, row.topic, *texts, last, ", ".join(words)
 
 
 _DELAYED_COLUMNS = (
@@ -183,11 +180,10 @@ def delayed_text(rows: Sequence[DelayedMessages], zone: tzinfo | None, text: Tex
             reader,
             str(message.queue_offset),
             str(message.physical_offset),
-            escape_text(message.topic or "-"),
-            escape_text(message.uniq_key or "-"),
+            message.topic or "-",
+            message.uniq_key or "-",
         )
         for message, reader in oldest[:10]
     ]
     columns = ("due", "reader", "queue offset", "physical offset", "topic", "unique key")
     text.table("Due first", columns, lines, spare=("physical offset",))
-    text.finish()

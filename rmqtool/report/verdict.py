@@ -27,7 +27,6 @@ from rmqtool.report.sentences import (
     prediction_title,
     unconfirmed_facts,
 )
-from rmqtool.report.terminal import escape_text
 from rmqtool.report.text_report import SEVERITY_WORDS, TextReport, stages_text
 from rmqtool.topics import LMQ_PREFIX
 
@@ -53,7 +52,7 @@ _TIMED = {
 
 def headline(verdict: Verdict) -> str:
     """Return the verdict in one line, with the store."""
-    return f"{verdict_line(verdict)}: {escape_text(verdict.report.store)}"
+    return f"{verdict_line(verdict)}: {verdict.report.store}"
 
 
 def verdict_words(verdict: Verdict) -> dict[str, str | None]:
@@ -75,7 +74,7 @@ def verdict_line(verdict: Verdict) -> str:
 def next_command(verdict: Verdict) -> str | None:
     """Return the command that helps further, for pasting; None where nothing has to be done."""
     words = _next_words(verdict)
-    return None if words is None else escape_text(shlex.join(words))
+    return None if words is None else shlex.join(words)
 
 
 def first_step(verdict: Verdict) -> str | None:
@@ -107,7 +106,7 @@ def _damage(verdict: Verdict) -> str:
     if status is ExitStatus.FAILED and names_limits(report):
         rest = report.findings.exit_status(without={*PREDICTED, *NOT_READ})
         damage = f"; {_DAMAGE[rest][0].lower()}{_DAMAGE[rest][1:]}" if rest else ""
-        return f"No verdict, not all of it was read ({'; '.join(map(escape_text, report.limits))}){damage}"
+        return f"No verdict, not all of it was read ({'; '.join(report.limits)}){damage}"
     if only_strays(verdict):
         stops = any(finding.effect_override == "Does not start." for finding in report.findings)
         said = "No damage found, but a stray file in commitlog/ " + ("stops a start" if stops else "is to go")
@@ -118,7 +117,7 @@ def _damage(verdict: Verdict) -> str:
     else:
         said = "No damage found"
         if report.limits:
-            said += f" in the examined part ({'; '.join(map(escape_text, report.limits))})"
+            said += f" in the examined part ({'; '.join(report.limits)})"
     missing = report.findings.counts.get(codes.IX_GONE.code, 0)
     if missing and status is not ExitStatus.LOG_DAMAGED:
         entries = several(missing, "entry that the log requires", "entries that the log requires")
@@ -313,21 +312,20 @@ def verify_text(verdict: Verdict, text: TextReport, *, notes: bool = False) -> N
     if verdict.predictions and is_needed(outcomes):
         title = f"Outcomes with a {verdict.report.release} broker (* recommended)"
         text.table(title, *outcome_rows(outcomes), spare=("placeholders",))
-    text.finish()
 
 
 def _facts(verdict: Verdict) -> Iterator[tuple[str, str]]:
     report = verdict.report
     if verdict.part is not None:
-        yield "part", escape_text(verdict.part)
+        yield "part", verdict.part
     if report.interrupted is not None:
         yield "interrupted", f"{report.interrupted}; the findings below are those until then"
     for assumption in dict.fromkeys(
         words for prediction in verdict.predictions for words in prediction.assumes
     ):
-        yield "assumes", escape_text(assumption)
+        yield "assumes", assumption
     if report.limits and not names_limits(report):
-        yield "not examined", escape_text("; ".join(report.limits))
+        yield "not examined", "; ".join(report.limits)
     if report.level:
         yield from _figures(report)
         yield from unconfirmed_facts(report.log_losses)
@@ -354,7 +352,7 @@ def _figures(report: VerifyReport) -> Iterator[tuple[str, str]]:
     yield "queues", f"{several(examined.consume_queues, 'queue')}, {units}"
     yield "index", f"{several(examined.index_files, 'file')}, {several(examined.items, 'index item')}"
     if report.retention is not None:
-        yield "retention", escape_text(report.retention)
+        yield "retention", report.retention
 
 
 def _status_text(verdict: Verdict) -> str:
@@ -441,8 +439,8 @@ def _write_group(text: TextReport, group: FindingGroup) -> None:
         if CATALOG[code] not in _IN_PREDICTIONS:
             text.paragraph(f"Explains {follows:,} {code}, {CATALOG[code].title}", 2)
     if severity is not Severity.INFO:
-        text.paragraph(f"Broker: {escape_text(group.first.broker_effect)}", 2)
-        text.paragraph(f"Remedy: {escape_text(group.first.remedy)}", 2, "bold")
+        text.paragraph(f"Broker: {group.first.broker_effect}", 2)
+        text.paragraph(f"Remedy: {group.first.remedy}", 2, "bold")
 
 
 FINDING_COLUMNS = (*columns_of(Finding), "root")
@@ -455,7 +453,7 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     commands = CommandLines(verdict.report.store, verdict.setting_arguments)
     for outcome, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
         if outcome.refused is None:
-            value["command"] = escape_text(shlex.join(commands.of(outcome.action, outcome.setting)))
+            value["command"] = shlex.join(commands.of(outcome.action, outcome.setting))
     if verdict.part is not None:
         document["part"] = verdict.part
     if verdict.predictions:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import rmqtool
+from rmqtool.findings import Finding, Severity, StoreFinding, codes
 from rmqtool.report.outcome_text import rebuild_text
 from rmqtool.report.terminal import columns_of, fold
 from rmqtool.report.text_report import TextReport
@@ -117,8 +118,30 @@ def test_a_short_report_says_its_verdict_once_and_a_long_one_at_its_end(
             for number in range(lines):
                 text.line(f"line {number}")
             rebuild_text(report, text)
+            text.finish()
             shown[bool(lines), stream.isatty()] = stream.getvalue().splitlines()
     assert shown[False, True] == shown[False, False]
     assert shown[False, True].count(shown[False, True][0]) == 1
     assert shown[True, True][-1] == shown[False, True][0]
     assert shown[True, False][-1] != shown[False, False][0]
+
+
+@pytest.mark.parametrize("width", [20, 80, None])
+def test_whatever_a_report_is_given_is_harmless(monkeypatch: pytest.MonkeyPatch, width: int | None) -> None:
+    """Commands give the writer what a store holds, as it is."""
+    hostile = "a\x1b[31m\n\u202e\udcff\\"
+    monkeypatch.setenv("COLUMNS", str(width or 30))
+    stream = io.StringIO() if width is None else Terminal()
+    text = TextReport(stream, color=False)
+    text.verdict(hostile, [(hostile, hostile)], next_command=hostile, first=hostile)
+    text.heading(Severity.ERROR, hostile)
+    finding = Finding(code=codes.CL_CRC, file=hostile, topic=hostile, message=hostile)
+    text.findings([StoreFinding.of(finding, hostile)])
+    text.table(hostile, ("column", "other"), [(hostile, hostile)])
+    text.line(hostile)
+    text.paragraph(hostile, 2)
+    text.finish()
+    shown = stream.getvalue()
+    assert shown.count("a\\x1b[31m\\x0a\\u202e\\xff\\\\") >= 14
+    assert not set(shown) & {"\x1b", "\u202e", "\udcff"}
+    assert "\n\u202e" not in shown
