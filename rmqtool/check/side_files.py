@@ -66,10 +66,10 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
 
 
 _TIMER_CONTINUES = "Goes on by the timer log and its queue, and loses nothing."
+_DELAY_EFFECT = "Goes on at the queue's end; before 4.9.2 it delivers nothing more of the level."
 _DELAY_REMEDY = (
-    "Brokers before 4.9.2 (PR 3358) deliver nothing more of the level. Stop the broker, and set the "
-    "level's number in delayOffset.json, and in its .bak, to {}, the queue's end. Later brokers continue "
-    "there by themselves."
+    "What OF-PASSED says, if it names messages of the level. Else none from 4.9.2 (PR 3358) on; before, stop "
+    "the broker, and set the level's number in delayOffset.json, and in its .bak, to the queue's end."
 )
 
 
@@ -124,6 +124,7 @@ def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
     limit = bounds.max_offset if is_ahead else bounds.min_offset
     where = "beyond the queue's end" if is_ahead else "below the queue's start"
     queue = f"{consumed.topic}/{consumed.queue_id}"
+    is_of_level = is_ahead and consumed.file == DELAY_FILE
     yield Finding(
         code=codes.OF_AHEAD if is_ahead else codes.OF_BEHIND,
         file=consumed.file,
@@ -132,7 +133,8 @@ def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
         queue_offset=consumed.offset,
         expected=limit,
         observed=consumed.offset,
-        remedy_override=_DELAY_REMEDY.format(limit) if is_ahead and consumed.file == DELAY_FILE else None,
+        effect_override=_DELAY_EFFECT if is_of_level else None,
+        remedy_override=_DELAY_REMEDY if is_of_level else None,
         message=f"{consumed.reader} stands at {consumed.offset} in {queue}, {where}, {limit}",
     )
 

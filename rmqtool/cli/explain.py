@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from contextlib import suppress
 from functools import partial
@@ -73,9 +74,12 @@ def explain_command(session: Session, line: str, store_path: StorePath | None) -
 
 
 def _lines(text: str, path: Path | None) -> Iterator[str]:
-    """Yield the lines of standard input for -, those of a file, or the text itself; long ones in pieces."""
+    """Yield the lines of standard input for -, those of a file, or of the text itself; long ones in pieces.
+
+    In a text each begins with its date, as a terminal may have wrapped them.
+    """
     if path is None and text != "-":
-        yield text
+        yield from re.split(r"\n(?=\d+-\d\d-\d\d )", text)
         return
     try:
         with sys.stdin.buffer if path is None else path.open("rb") as file:

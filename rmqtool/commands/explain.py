@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _KEPT = 5
 """Different numbers and words of one kind of line that are kept."""
 _LONGEST = 8192
-_OF_RETENTION = frozenset({"disk-full", "cleaning-fails"})
+_OF_RETENTION = frozenset({"disk-full", "store-refuses", "cleaning-fails"})
 _WORST = {Severity.ERROR: "bad", Severity.WARNING: "look"}
 
 Values = dict[str, int | float | str]

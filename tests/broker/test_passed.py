@@ -42,6 +42,12 @@ def verified(site: Site, code: str) -> int:
         return store.verify().findings.counts.get(code, 0)
 
 
+def set_level(site: Site, offset: int | None) -> None:
+    """Set the offset of the first delay level, as an operator does."""
+    for name in ("delayOffset.json", "delayOffset.json.bak"):
+        (site.store / "config" / name).write_text(json.dumps({"offsetTable": {"1": offset}}))
+
+
 def levels(site: Site) -> tuple[int, int, int]:
     """Return how many delayed messages wait, were passed over, and have more than one copy."""
     with rmqtool.open(site.store, broker_conf=site.conf) as store:
@@ -61,20 +67,26 @@ def delivered(site: Site, keys: Sequence[str]) -> int:
 
 
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
-def test_delayed_messages_below_the_offset_never_come(version: Version, tmp_path: Path) -> None:
+def test_delayed_messages_below_the_offset_come_after_the_remedy(version: Version, tmp_path: Path) -> None:
+    """7077: ``correct delay offset [ delayLevel 1 ] from 77 to``; what lies below never comes by itself."""
     with whole_broker.site(tmp_path, version, SETTINGS) as site:
         first = stored(site, "delayed")
         assert delivered(site, first) == len(first)
         assert verified(site, "OF-PASSED") == 0  # the offset lies after them, and they have their copies
         assert levels(site) == (0, 0, 0)
         second = stored(site, "delayed")
-        offsets = json.dumps({"offsetTable": {"1": len(first) + len(second)}})
-        for name in ("delayOffset.json", "delayOffset.json.bak"):
-            (site.store / "config" / name).write_text(offsets)
+        set_level(site, 77)
+        assert verified(site, "OF-AHEAD") == 1
         assert verified(site, "OF-PASSED") == len(second)
         assert levels(site) == (0, len(second), 0)
         assert delivered(site, second) == len(first)  # whose keys are the same
         assert verified(site, "OF-PASSED") == len(second)
+        with rmqtool.open(site.store, broker_conf=site.conf) as store:
+            (finding,) = (one for one in store.verify().findings if one.code.code == "OF-PASSED")
+        assert "to the queue offset of the first of them" in finding.remedy
+        set_level(site, finding.queue_offset)
+        assert delivered(site, second) == len(first) + len(second)
+        assert verified(site, "OF-PASSED") == 0
 
 
 @pytest.mark.parametrize("version", ["4.9.8", "5.3.3"])
@@ -83,15 +95,14 @@ def test_delayed_messages_come_twice_by_an_offset_that_was_not_kept(version: Ver
     with whole_broker.site(tmp_path, version, SETTINGS) as site:
         keys = stored(site, "delayed")
         assert delivered(site, keys) == len(keys)
-        for name in ("delayOffset.json", "delayOffset.json.bak"):
-            (site.store / "config" / name).write_text('{"offsetTable":{"1":0}}')
+        set_level(site, 0)
         assert levels(site) == (len(keys), 0, 0)
         assert delivered(site, keys) == 2 * len(keys)
         assert levels(site) == (0, 0, len(keys))
 
 
 def test_a_timer_ahead_of_its_queue_passes_what_its_log_lacks(tmp_path: Path) -> None:
-    """7480: its offset lies beyond a queue that was cut, and no message that its log names is left."""
+    """7480, 6269: its offset lies beyond a queue that was cut, and no message that its log names is left."""
     with whole_broker.site(tmp_path, "5.5.1", SETTINGS) as site:
         keys = stored(site, "timed")
         path = site.store / "config" / "timercheck"
@@ -102,3 +113,5 @@ def test_a_timer_ahead_of_its_queue_passes_what_its_log_lacks(tmp_path: Path) ->
         shutil.rmtree(site.store / "timerlog")
         assert verified(site, "OF-TIMER") == 1
         assert delivered(site, keys) == 0
+        path.unlink()  # the second way of the remedy
+        assert delivered(site, keys) == len(keys)

@@ -45,12 +45,14 @@ def test_offsets_of_real_stores_are_within_bounds(root: Path) -> None:
 
 
 def test_offsets_ahead_are_named(store: EditedStore) -> None:
-    """The end of a queue is still inside; one more is not. Integer keys need no quotes."""
+    """2181: the end of a queue is still inside; one more is not. Integer keys need no quotes."""
     text = '{"offsetTable":{"TopicTest@g":{0:24,1:26},"TopicTest@h":{0:25}}}'
     assert findings(store.root, "consumerOffset.json", text) == [
         ("OF-AHEAD", 1, 25, 26),
         ("OF-AHEAD", 0, 24, 25),
     ]
+    (first, _) = check_offsets(open_store(store.root))
+    assert "set the group's offset of that queue to the queue's end" in first.remedy
 
 
 def test_offsets_behind_an_expired_head_are_named(tmp_path: Path, demand_cache: DemandCache) -> None:
@@ -75,6 +77,9 @@ def test_delay_levels_are_queues_of_the_schedule_topic(tmp_path: Path, demand_ca
     found = findings(store.root, "delayOffset.json", '{"offsetTable":{1:0,3:5000,0:9,"x":1}}')
     assert [one[::3] for one in found] == [("OF-AHEAD", 5000)]
     assert found[0][1] == 2
+    (level,) = check_offsets(open_store(store.root))
+    assert level.remedy.startswith("What OF-PASSED says")
+    assert "delivers nothing more of the level" in level.broker_effect
 
 
 def test_batch_queues_count_messages(tmp_path: Path, demand_cache: DemandCache) -> None:

@@ -63,6 +63,15 @@ def test_a_queue_that_is_exactly_full_is_harmless(run: Runner) -> None:
     )
 
 
+def test_pasted_lines_are_taken_one_by_one_though_wrapped(run: Runner) -> None:
+    lines = (
+        f"2024-01-09 03:12:44 {FULL.format(200, 200)}".replace(" ", "\n ", 7).replace("\n", "", 2),
+        f"2024-01-09 03:12:45 ERROR x - {ORDER.format('TopicTest', 0)}",
+    )
+    told = run("explain", "\n".join(lines), "--format", "json").document["lines"]
+    assert [line["name"] for line in told] == ["at-full-end", "queue-order"]
+
+
 def test_units_in_wrong_slots_and_their_cure(run: Runner, tmp_path: Path) -> None:
     """The answer names the queue, the units, and the command that verify names."""
     root = _case("a unit lost, the next ones moved up", tmp_path)
