@@ -198,10 +198,8 @@ def _free(units: LiveUnits, surveyed: SurveyedLog) -> LiveUnits:
 
 
 def _is_damaged(absent: Absent, surveyed: SurveyedLog) -> bool:
-    """Return whether a record lies where messages were, and says otherwise of its queue."""
-    if absent.log_offset is None or absent.size is None:
-        return False
-    return bool(surveyed.meets_unplaced(np.array([absent.log_offset]), np.array([absent.size]))[0])
+    """Return whether the record of a message is there, and says otherwise of its queue."""
+    return absent.log_offset is not None and bool(np.isin(absent.log_offset, surveyed.unplaced[:, 0]))
 
 
 def _generations(runs: Rows, pins: list[Pin]) -> Iterator[tuple[list[Pin], Kept, bool]]:

@@ -57,7 +57,6 @@ class LossFinder:
         self._stops = frame_stops(records)
         self._taken = np.concatenate([[0], np.cumsum(frame_sizes(records))])
         every = self.judged.copy.records
-        self._all_stops = frame_stops(every)
         self._all_taken = np.concatenate([[0], np.cumsum(frame_sizes(every))])
 
     @property
@@ -203,15 +202,15 @@ class LossFinder:
         return pins
 
     def _is_there(self, absent: Absent) -> bool:
-        """Return whether a record that is not recovered, and no hole, is where messages were."""
+        """Return whether records that are not recovered, and no hole, begin where messages did."""
         places = self.judged.places
         if absent.log_offset is None or absent.size is None:
             first, last = np.searchsorted(places, [absent.start, absent.stop])
             taken = int(self._all_taken[last] - self._all_taken[first])
             taken += self.judged.blank_bytes(absent.start, absent.stop)
             return absent.stop - absent.start - taken < absent.messages * SMALLEST_RECORD
-        after = int(np.searchsorted(self._all_stops, absent.log_offset, "right"))
-        if after < len(places) and int(places[after]) < absent.log_offset + absent.size:
+        number = int(np.searchsorted(places, absent.log_offset))
+        if number < len(places) and int(places[number]) == absent.log_offset:
             return True
         copy = self.judged.copy
         if absent.log_offset in copy.false:

@@ -154,3 +154,24 @@ def test_batch_queues_of_a_foreign_file_are_none_of_a_salvaged_store(tmp_path: P
     assert salvage is not None
     assert (rebuild.starts, salvage.starts, salvage.wrong) == (False, True, 0)
     assert best(report.outcomes) == salvage
+
+
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_messages_under_a_damaged_record_of_another_log_are_lost(tmp_path: Path, *, is_damaged: bool) -> None:
+    """The record takes the whole file; units list 26 messages in it, the first right where it begins."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("expiredhead-5.3.3"), root)
+    path = root / "commitlog" / f"{32768:020d}"
+    places = records_of(path.parent)
+    was = [place for place in places if 32768 <= place < 40960]
+    data = bytearray((fixture("segments-5.3.3") / "commitlog" / path.name).read_bytes())
+    data[4000] ^= is_damaged
+    path.write_bytes(data)
+    with rmqtool.open(root) as store:
+        report, plan = store.verify(jobs=1), store.plan_salvage(jobs=1)
+    lost = len(was) - is_damaged
+    assert report.log_losses is not None
+    assert report.log_losses.messages == sum(loss.count for loss in plan.lost if not loss.is_there) == lost
+    chosen = best(report.outcomes)
+    assert chosen is not None
+    assert (chosen.action, chosen.lost) == (Action.SALVAGE, len(was))
