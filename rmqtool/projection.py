@@ -28,6 +28,7 @@ _OTHERWISE = {
         "name about entries missing again_at_least again_at_most skipped_at_most copy_of effects"
     ),
     "ConfigCopy": "file state size_bytes entries reason?",
+    "FindingCode": "code severity structure title meaning broker_effect remedy origin",
     "ExportReport": (
         "stores left_out out format partition columns asked logs engine messages log_bytes files findings"
         " counts=findings.counts seconds exit_status"

@@ -398,7 +398,7 @@ class StoreAccount:
         log: as it lies there; None is the store's, or that beside the part that is shown.
 
     Attributes:
-        reading: of the log, where it had to be read by evidence, and its files lie where they say.
+        reading: of the log, its files where their records say, if it had to be read by evidence.
     """
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:
@@ -437,10 +437,9 @@ class StoreAccount:
         from rmqtool.genuine.reading import read_by_evidence, reads_all  # a sound log needs none
 
         reading, confirmed = read_by_evidence(self._store, self.log, engine), self._store.confirm_offset
-        if reading.log == self.log:
-            self.reading = reading
-            if reads_all(reading.copy):
-                return survey_of(reading, confirmed)
+        self.reading = reading
+        if reading.log == self.log and reads_all(reading.copy):
+            return survey_of(reading, confirmed)
         starts = {segment.label: segment.start for segment in self.log}
         moved = {segment.label for segment in reading.log if segment.start != starts[segment.label]}
         return survey(reading.log if moved else self.log, confirmed, reading, moved)

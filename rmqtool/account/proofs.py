@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from rmqtool.account.lost import Absent
-from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.derived.index_files import IndexFile, opened_index_files
 from rmqtool.derived.positions import consumed_offsets
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import SMALLEST_RECORD
@@ -62,12 +62,10 @@ def indexed_places(
     """
     places = [np.empty(0, np.int64)]
     try:
-        for file in store.index_files:
-            index = open_index_file(file, store.settings.index_geometry)
+        for index in opened_index_files(store):
             first, last = index.header.begin_phy_offset, index.header.end_phy_offset
             if index.has_items and 0 <= first <= last and room(first, last + 1) > 0:
                 places += _places(index, holds_none)
-            file.close()
     except EnvironmentFailureError as failure:
         unread.append(str(failure))
     return np.unique(np.concatenate(places))

@@ -69,6 +69,15 @@ def open_index_file(file: StoreFile, geometry: Geometry) -> IndexFile:
     return IndexFile(file, own_geometry(file, geometry) or geometry)
 
 
+def opened_index_files(store: Store) -> Iterator[IndexFile]:
+    """Yield the index files of a store, as `open_index_file` reads them; each is closed after its turn."""
+    for file in store.index_files:
+        try:
+            yield open_index_file(file, store.settings.index_geometry)
+        finally:
+            file.close()
+
+
 @dataclass(frozen=True, slots=True)
 class Items:
     """Consecutive items of one file; every column ``(n,)``."""

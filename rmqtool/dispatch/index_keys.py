@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
-from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.derived.index_files import IndexFile, opened_index_files
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.javacompat import (
     INDEX_TYPE_TAG,
@@ -54,11 +54,9 @@ def of_other_keys(store: Store, log: FileQueue, places: Collection[int]) -> set[
     }
     found, wanted = set[int](), np.array(sorted(hashes), np.int64)
     with suppress(EnvironmentFailureError):
-        for file in store.index_files if len(wanted) else ():
-            index = open_index_file(file, store.settings.index_geometry)
+        for index in opened_index_files(store) if len(wanted) else ():
             pairs = index.hashes_at(wanted)
             found |= {place for place, key_hash in pairs if key_hash not in hashes[place]}
-            file.close()
     return found
 
 

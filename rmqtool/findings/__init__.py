@@ -72,6 +72,8 @@ class FindingCode:
         broker_effect: Behaviour of a broker.
         remedy: Advice for the operator.
         origin: Java ``Class#method`` whose behaviour is described (versions where they differ).
+        values: Type of expected and observed values: ``plain``, or ``time``, epoch milliseconds.
+        explains: Findings that follow from a loss of a range of the log: ``pointers`` into it, or ``all``.
     """
 
     type: ClassVar = "code"
@@ -83,6 +85,8 @@ class FindingCode:
     broker_effect: str
     remedy: str
     origin: str
+    values: str = "plain"
+    explains: str = "pointers"
 
     @property
     def general_remedy(self) -> str:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.derived.index_files import open_index_file
+from rmqtool.derived.index_files import opened_index_files
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.genuine.records import by_queue
 from rmqtool.kernels.compare import are_among
@@ -75,10 +75,8 @@ def _places_of_items(stores: list[Store]) -> Int64s:
     places = [np.empty(0, np.int64)]
     with suppress(EnvironmentFailureError):
         for store in stores:
-            for file in store.index_files:
-                index = open_index_file(file, store.settings.index_geometry)
+            for index in opened_index_files(store):
                 places += [np.unique(items.physical_offsets) for items in index.item_columns()]
-                file.close()
     return np.unique(np.concatenate(places))
 
 
@@ -86,8 +84,7 @@ class _Files:
     """The files of a log, and its own units by queue."""
 
     def __init__(self, copy: LogCopy) -> None:
-        self.copy = copy
-        self.starts = np.array([segment.start for segment in copy.log.segments], np.int64)
+        self.copy, self.starts = copy, copy.file_starts
         self.own = ~copy.units["light"]
 
     def count(self, places: Int64s) -> Int64s:
@@ -100,9 +97,9 @@ class _Files:
 
         A queue that was rebuilt after a loss lists its messages in their place, if under other queue offsets.
         """
-        joins, breaks = self._joints(from_zero=from_zero)
-        near, left_out = np.zeros((2, len(self.starts)), np.int64)
         of_queues = by_queue(self.copy.units, len(self.copy.queues), self.own)
+        joins, breaks = self._joints(of_queues, from_zero=from_zero)
+        near, left_out = np.zeros((2, len(self.starts)), np.int64)
         units = {key: self.copy.units[rows] for key, rows in zip(self.copy.queues, of_queues, strict=True)}
         for key, rows in queues.items():
             places, mine = rows["log_offset"], units.get(key, self.copy.units[:0])
@@ -116,10 +113,9 @@ class _Files:
             left_out = left_out + self.count(places[:-1][joint & is_right[1:] & ~is_there[:-1]])
         return np.asarray((breaks + left_out > joins) & (2 * near <= leads))
 
-    def _joints(self, *, from_zero: bool) -> tuple[Int64s, Int64s]:
+    def _joints(self, of_queues: list[Int64s], *, from_zero: bool) -> tuple[Int64s, Int64s]:
         """Return of each file how many queues go on at its bounds, and how many break off at or over it."""
-        units, files = self.copy.units[self.own], len(self.starts)
-        units = units[np.argsort(units["queue"], kind="stable")]
+        units, files = self.copy.units[np.concatenate([np.empty(0, np.int64), *of_queues])], len(self.starts)
         file_of = self.copy.file_numbers(units["log_offset"])
         heads = np.concatenate([[True], units["queue"][1:] != units["queue"][:-1]])[: len(units)]
         before = np.concatenate([[-1], file_of])[: len(units)]

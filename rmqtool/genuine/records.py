@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from enum import IntEnum, IntFlag, StrEnum
-from functools import cache
+from functools import cache, cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -283,10 +283,14 @@ class LogCopy:
         damaged: Bools = (self.records["marks"] & int(DAMAGED)) != 0
         return damaged
 
+    @cached_property
+    def file_starts(self) -> Int64s:
+        """Return where its files start, ``(files,)`` physical offsets."""
+        return np.array([segment.start for segment in self.log], np.int64)
+
     def file_numbers(self, physical_offsets: Int64s) -> Int64s:
         """Return the number of the file that each of some places lies in, ``(n,)``; -1 before the first."""
-        starts = np.array([segment.start for segment in self.log], np.int64)
-        numbers: Int64s = np.searchsorted(starts, physical_offsets, "right") - 1
+        numbers: Int64s = np.searchsorted(self.file_starts, physical_offsets, "right") - 1
         return numbers
 
     def between(self) -> Iterator[tuple[int, int]]:

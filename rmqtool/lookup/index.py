@@ -11,7 +11,7 @@ from rmqtool.derived.index_files import (
     LARGEST_LONG,
     IndexFile,
     index_headers,
-    open_index_file,
+    opened_index_files,
     warn_of_assumed_geometry,
 )
 from rmqtool.derived.queues import queues_of, unit_of
@@ -338,16 +338,14 @@ def item_at(store: Store, physical_offset: int) -> str | None:
 
     The items of a file are in the order of the log.
     """
-    for file in store.index_files if PathKind.INDEX in store.roots else ():
-        index_file = open_index_file(file, store.settings.index_geometry)
+    for index_file in opened_index_files(store) if PathKind.INDEX in store.roots else ():
         header, numbers = index_file.header, range(1, index_file.last_item + 1)
         if header.begin_phy_offset <= physical_offset <= header.end_phy_offset:
             row = bisect_left(numbers, physical_offset, key=lambda number: _place_of(index_file, number))
             item = index_file.item(numbers[row]) if row < len(numbers) else None
             if item is not None and item.physical_offset == physical_offset:
                 time = second_text(header.begin_timestamp_ms + item.time_diff * 1000)
-                return f"item {numbers[row]} of {file.label} leads there, stored about {time}"
-        file.close()
+                return f"item {numbers[row]} of {index_file.file.label} leads there, stored about {time}"
     return None
 
 

@@ -173,9 +173,10 @@ def records_of(store: Store, release: Release) -> LogRecords:
     policy = broker_policy(settings, release, topics)
     account, own = account_of(store), DispatchPolicy.from_settings(store.settings)
     surveyed, reading = account.surveyed, account.reading
-    if reading is not None and replace(policy, ext=own.ext) == own:  # they were dispatched so when read
-        copy = reading.copy
-        records = LogRecords.of(store.own_log, policy.with_batch_topics(copy.batch_topics), copy)
+    if reading is not None:  # what a broker dispatches counts, that of a file of another log, too
+        policy, own = (each.with_batch_topics(reading.copy.batch_topics) for each in (policy, own))
+    if reading is not None and reading.log == account.log and replace(policy, ext=own.ext) == own:
+        records = LogRecords.of(store.own_log, policy, reading.copy)
     else:
         records = LogRecords.read(store.own_log, policy, surveyed.false)
         proven = policy.with_batch_topics(records.unknown_batch_topics)
@@ -229,11 +230,6 @@ def _put_rebuilt(loaded: LoadedStore, change: Change, records: LogRecords) -> No
         known = None if policy.ext or records.foreign else records
         dispatcher = Dispatcher(policy)
         catch_up(loaded, end, rules_of(policy.release.records), dispatcher, known)
-        if unknown := dispatcher.unknown_batch_topics():  # those of such a file
-            loaded.batch_topics |= unknown
-            loaded.queues, loaded.index = {}, IndexState(index.items)
-            dispatcher = Dispatcher(policy.with_batch_topics(unknown))
-            catch_up(loaded, end, rules_of(policy.release.records), dispatcher)
         for queue in loaded.queues.values():
             queue.settle()
         loaded.tallies.clear()

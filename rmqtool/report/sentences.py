@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from rmqtool.findings import Finding, Severity, codes
+from rmqtool.findings import Finding, Severity
 from rmqtool.report.output import capped, several, size_text
 from rmqtool.times import utc_text
 from rmqtool.topics import TopicKind
@@ -37,7 +37,6 @@ _REASONS = {
 
 _OBVIOUS = (None, "sound")
 """Expected or found values that a sentence need not name."""
-_OF_TIMES = {codes.CL_TIME, codes.CL_TS_BACK, codes.CP_AHEAD}
 
 
 def finding_line(finding: Finding) -> str:
@@ -70,24 +69,26 @@ def finding_sentence(finding: Finding) -> str:
         sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
     sentence = sentence.removeprefix(f"{finding.topic}/{finding.queue_id}: ") or finding.code.title
     values = {
-        name: _value_text(finding, value)
+        name: _value_texts(finding, value)
         for name, value in (("expected", finding.expected), ("found", finding.observed))
         if value not in _OBVIOUS
     }
-    unsaid = {name: text for name, text in values.items() if not _says(sentence, text)}
+    unsaid = {name: texts[0] for name, texts in values.items() if not _says(sentence, *texts)}
     if not unsaid or unsaid == {"found": "0"}:  # of what is missing nothing is there
         return sentence
-    return f"{sentence} ({', '.join(f'{name} {text}' for name, text in values.items())})"
+    return f"{sentence} ({', '.join(f'{name} {texts[0]}' for name, texts in values.items())})"
 
 
-def _value_text(finding: Finding, value: int | str | bool) -> str:
-    """Return a value as sentences write it: times are ISO 8601 for people, milliseconds in data."""
-    is_time = finding.code in _OF_TIMES or "Timestamp is" in finding.message
-    return utc_text(value) if is_time and isinstance(value, int) else str(value)
+def _value_texts(finding: Finding, value: int | str | bool) -> list[str]:
+    """Return a value as sentences may write it, first as its code's type has it."""
+    if not isinstance(value, int):
+        return [str(value)]
+    texts = [str(value), utc_text(value)]  # times are ISO 8601 for people, milliseconds in data
+    return texts[::-1] if finding.code.values == "time" else texts
 
 
-def _says(sentence: str, value: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) is not None
+def _says(sentence: str, *values: str) -> bool:
+    return any(re.search(rf"(?<!\w){re.escape(value)}(?!\w)", sentence) for value in values)
 
 
 def grouped(findings: Iterable[Finding]) -> list[list[Finding]]:

@@ -141,18 +141,22 @@ def test_a_file_of_one_record_is_its_own_where_no_unit_is_left(tmp_path: Path) -
     assert _foreign(root) == []
 
 
-def test_batch_queues_of_a_foreign_file_are_none_of_a_salvaged_store(tmp_path: Path) -> None:
-    """A rebuild makes them, and a broker refuses to start on these; a salvage leaves them out."""
+@pytest.mark.parametrize("release", ["5.5.1", "5.3.3", "4.9.8"])
+def test_batch_queues_of_a_foreign_file_are_none_of_a_salvaged_store(release: str, tmp_path: Path) -> None:
+    """A rebuild makes them, and a broker refuses to start on these; a salvage leaves them out.
+
+    Rebuilds for a broker that has none put ordinary units.
+    """
     root = tmp_path / "store"
     last = f"{40960:020d}"
     shutil.copytree(fixture("expiredhead-5.5.1"), root)
     shutil.copyfile(fixture("batchcq-5.5.1") / "commitlog" / last, root / "commitlog" / last)
-    with rmqtool.open(root) as store:
+    with rmqtool.open(root, broker_version=release) as store:
         report = store.verify(jobs=1)
     rebuild, salvage = (outcome_of(report.outcomes, action) for action in (Action.REBUILD, Action.SALVAGE))
     assert rebuild is not None
     assert salvage is not None
-    assert (rebuild.starts, salvage.starts, salvage.wrong) == (False, True, 0)
+    assert (rebuild.starts, salvage.starts, salvage.wrong) == (release == "4.9.8", True, 0)
     assert best(report.outcomes) == salvage
 
 

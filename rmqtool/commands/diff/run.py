@@ -17,7 +17,7 @@ from rmqtool.commands.diff.log import count_records, diff_logs, log_reaches
 from rmqtool.commands.diff.records import Parting
 from rmqtool.commands.diff.settings import diff_settings
 from rmqtool.derived.ext_files import ExtReader
-from rmqtool.derived.index_files import IndexFile, open_index_file
+from rmqtool.derived.index_files import IndexFile, open_index_file, opened_index_files
 from rmqtool.derived.positions import read_checkpoint
 from rmqtool.derived.queue_files import QueueReader, Units
 from rmqtool.errors import UsageError
@@ -169,8 +169,7 @@ INDEX_ENTRIES = EntryKind(
 def index_rows(store: Store, comparison: StoreComparison) -> Iterator[Rows]:
     """Yield the items of all files of a store, in the order of the names."""
     total = 0
-    for file in store.index_files:
-        opened = open_index_file(file, store.settings.index_geometry)
+    for opened in opened_index_files(store):
         begin_ms = opened.header.begin_timestamp_ms
         for items in opened.item_columns():
             rows = np.zeros(len(items), _INDEX_ROW)
@@ -182,8 +181,7 @@ def index_rows(store: Store, comparison: StoreComparison) -> Iterator[Rows]:
                 rows[TIME][0] = begin_ms
             total += len(items)
             yield rows
-        comparison.note_unreadable([(file, opened.unreadable)])
-        file.close()
+        comparison.note_unreadable([(opened.file, opened.unreadable)])
 
 
 def diff_tables(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from rmqtool.derived.queues import unit_of
 from rmqtool.doctor import (
@@ -115,6 +115,22 @@ class MergedFile(NamedTuple):
         return f"{said}, {left:,} left out" if left else said
 
 
+class _Source(Protocol):
+    """Owner of the settings; ``ends_there`` are its queues, None where it knows none."""
+
+    name: str
+    ends_there: QueueEnds | None
+
+    def label(self, kind: ConfigKind) -> str:
+        """Return the path of a file of it."""
+
+    def document(self, kind: ConfigKind) -> Document | None:
+        """Return what it has in a file; None if it has no such file. May raise `RefusedError`."""
+
+    def differs(self, topic: str, queue_id: int, number: int) -> bool:
+        """Return whether it has another message than the store at a queue offset."""
+
+
 class _ClientFile:
     """Offsets that a client keeps of its group, of all brokers; it knows no queues and no messages."""
 
@@ -204,7 +220,9 @@ class SettingsMerge:
 
     def __init__(self, store: Store, other: Store | Path) -> None:
         _refuse_database(store)
-        self._other = _ClientFile(store, other) if isinstance(other, Path) else _OtherStore(store, other)
+        self._other: _Source = (
+            _ClientFile(store, other) if isinstance(other, Path) else _OtherStore(store, other)
+        )
         self._index, self._ends = SoundIndex(store), QueueEnds(store)
 
     def merged(

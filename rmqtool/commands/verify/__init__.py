@@ -243,9 +243,9 @@ def _is_loss(finding: Finding) -> bool:
 
 def _root(finding: Finding, losses: list[Finding], queues: dict[_Queue, Finding]) -> Finding | None:
     place = finding.physical_offset
-    if place is not None and finding.code is not codes.CL_FOREIGN:
+    if place is not None and finding.code.explains != "all":
         for loss in losses:
-            takes = finding.code in _POINTING or loss.code is codes.CL_FOREIGN
+            takes = finding.code in _POINTING or loss.code.explains == "all"
             start = loss.physical_offset or 0
             if takes and start <= place < start + (loss.length or 0):
                 return loss
