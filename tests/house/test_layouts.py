@@ -16,7 +16,6 @@ OPENS_FILES = {
     "commands/diff/run.py": "positions of units in two stores",
     "commands/dump/derived.py": "every byte of a file, damage included",
     "commands/rebuild/compare.py": "files byte by byte",
-    "commands/rebuild/judging.py": "files in place beside those that are made",
     "store/inference.py": "sizes of files",
     "store/layout.py": "names, sizes and gaps of files",
     "spark/reading.py": "bytes of files, for equal shares",

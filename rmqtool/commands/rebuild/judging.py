@@ -194,8 +194,8 @@ def _assumed_delay_table(store: Store, result: ReputResult) -> str | None:
     queues = _delayed(result)
     if not queues or store.settings["messageDelayLevel"].origin is Origin.GIVEN:
         return None
-    there = (store.queue(queue.topic, queue.queue_id, PathKind.CONSUMEQUEUE) for queue in queues)
-    if any(queue is not None and len(queue.files) for queue in there):
+    there = (open_queue(store, queue.topic, queue.queue_id) for queue in queues)
+    if any(queue is not None and queue.file_count for queue in there):
         return None
     units = sum(queue.units for queue in queues)
     return (
