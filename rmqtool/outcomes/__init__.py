@@ -101,6 +101,11 @@ class Outcome:
         )
 
     @property
+    def is_advisable(self) -> bool:
+        """Whether it is possible, and leaves any message to serve where there were some."""
+        return self.refused is None and bool(self.served or not self.lost)
+
+    @property
     def rank(self) -> tuple[int, ...]:
         """Return the order among actions: of equal harm, the smallest change is best."""
         return (*self.harm, _ACTIONS.index(self.action))
@@ -212,10 +217,10 @@ _KEYS = {
 
 
 def ranked(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Return the outcomes in the order of actions, the best one marked."""
+    """Return the outcomes in the order of actions, the best one marked, unless no message is left."""
     chosen = min(outcomes, key=lambda outcome: outcome.rank)
     return tuple(
-        replace(outcome, recommended=outcome is chosen and outcome.refused is None) for outcome in outcomes
+        replace(outcome, recommended=outcome is chosen and outcome.is_advisable) for outcome in outcomes
     )
 
 
@@ -236,7 +241,7 @@ def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]])
         return [_IMPOSSIBLE if outcome_alike is None else outcome_alike.harm for outcome_alike in matching]
 
     chosen = min(outcomes, key=lambda one: (max(harms(one)), one.rank))
-    if chosen.refused is not None:
+    if not chosen.is_advisable:
         return tuple(outcomes)
     least = (min(one.harm for one in by_action.values()) for by_action in alike)
     names = (f"a {name} broker" for name in others)

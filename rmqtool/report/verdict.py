@@ -241,7 +241,8 @@ def _next_words(verdict: Verdict) -> list[str] | None:
         denied = next(finding for finding in report.findings if finding.code is codes.IO_DENIED)
         return [*as_owner(join(store, denied.file or "")), *_verify(verdict)]
     chosen = best(report.outcomes)
-    if codes.CL_MISNAMED.code in report.findings.counts:
+    is_gone = chosen is None and any(outcome.starts for outcome in report.outcomes)
+    if is_gone or codes.CL_MISNAMED.code in report.findings.counts:
         return commands.of(Action.START)  # a copy, on which to put it back
     if chosen is not None:
         return commands.of(chosen.action, chosen.setting) if is_needed(report.outcomes) else None

@@ -103,9 +103,8 @@ def _with_doubts(store: Store, messages: MessageFilter) -> MessageFilter:
     from rmqtool.engine import LocalEngine
     from rmqtool.scan.classify import FoundEdge
 
-    log = store.commitlog
-    if not len(log):
+    if not len(store.commitlog):
         return replace(messages, places=frozenset())
     with LocalEngine() as engine:
-        places = halves_in_doubt(FoundEdge.of(store, log), checked_half_offsets(store), engine)
+        places = halves_in_doubt(FoundEdge.of(store), checked_half_offsets(store), engine)
     return replace(messages, places=frozenset(places.tolist()))

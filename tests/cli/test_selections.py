@@ -84,6 +84,22 @@ def test_transactions_in_doubt_are_shown_as_what_they_would_be(run: _Run, name: 
     assert doubt["observed"] == len(shown)
 
 
+def test_a_file_that_grew_over_the_next_shows_no_other_doubts(run: _Run, tmp_path: Path) -> None:
+    """The bytes too many are the next file's, with other offsets and keys in its half messages."""
+    root = shutil.copytree(STORES / "transaction-5.3.3", tmp_path / "store")
+    expected = [row["physicalOffset"] for row in messages(run, root, "--in-doubt")]
+    first, second = sorted((root / "commitlog").iterdir())[:2]
+    more = bytearray(second.read_bytes())
+    for row in everything(run, root):
+        place = row["physicalOffset"] - int(second.name)
+        if row["topic"] == "RMQ_SYS_TRANS_HALF_TOPIC" and 0 <= place < len(more):
+            more[place + 20 : place + 28] = (row["queueOffset"] + 10**6).to_bytes(8, "big")
+            more[more.index(b"UNIQ_KEY\x01", place) + 9] ^= 1
+    first.write_bytes(first.read_bytes() + more)
+    shown = run("dump", root, "--in-doubt", "--format", "ndjson").objects
+    assert [row["physicalOffset"] for row in shown if row["type"] == "message"] == expected
+
+
 def test_dead_letters_have_their_original_topics(run: _Run) -> None:
     """1334, apache/rocketmq-externals#652: what a group gave up is to be sent again to the topic it had."""
     (letter,) = messages(run, STORES / "plain-5.3.3", "--dead-letters")

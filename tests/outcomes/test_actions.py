@@ -183,6 +183,14 @@ def test_what_is_left_of_a_log_that_is_gone_is_not_repaired(tmp_path: Path) -> N
     assert "repair" not in (verdict_words(Verdict(report))["next"] or "")
 
 
+def test_a_start_that_serves_nothing_is_not_recommended(tmp_path: Path) -> None:
+    """A script that goes by ``recommended`` would delete all that proves what the log held."""
+    report = verified(copied("plain-5.3.3", tmp_path, lambda root: shutil.rmtree(root / "commitlog")))
+    assert {outcome.action for outcome in report.outcomes if outcome.starts} == {Action.START}
+    assert best(report.outcomes) is None
+    assert (verdict_words(Verdict(report))["next"] or "").startswith("cp -a ")
+
+
 def test_a_message_that_salvage_leaves_out_weighs_no_more_than_one_in_a_wrong_place() -> None:
     rebuild = Outcome(action=Action.REBUILD, lost=11, wrong=47)
     salvage = Outcome(action=Action.SALVAGE, lost=12, wrong=0)

@@ -35,7 +35,7 @@ def diff_settings(a: Store, b: Store, comparison: StoreComparison) -> Iterator[D
         kind = CONFIG_KINDS[name]
         documents = [_document(store, kind, comparison) for store in (a, b)]
         if documents[0] is None or documents[1] is None:
-            if documents[0] != documents[1]:
+            if documents[0] or documents[1]:
                 has = "A" if documents[1] is None else "B"
                 comparison.note(f"only {has} has a config/{name} that can be read; it is not compared")
             continue
@@ -46,11 +46,14 @@ def diff_settings(a: Store, b: Store, comparison: StoreComparison) -> Iterator[D
 
 
 def _document(store: Store, kind: ConfigKind, comparison: StoreComparison) -> Document | None:
+    """Return a file's entries, none without a file; None of one that no broker loads."""
     try:
         document = ConfigSource(store.root).document(kind.name)
     except ConfigFileError as failure:
         comparison.note(f"{failure}; it is not compared")
         return None
+    if document is None:
+        return {}
     is_known = isinstance(document, dict) and has_shape(document, kind)
     return document if is_known and isinstance(document, dict) else None
 

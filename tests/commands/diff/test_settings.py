@@ -107,6 +107,17 @@ def test_what_no_broker_reads_is_a_note(
     assert run("offsets", pair[1]).status in {0, 1, 3}
 
 
+def test_a_store_without_a_file_lacks_all_its_entries(
+    run: Callable[..., Run], pair: tuple[Path, Path]
+) -> None:
+    """After a switch groups are missing: the other store never wrote the file."""
+    groups = json.loads((pair[0] / "config" / "subscriptionGroup.json").read_text())["subscriptionGroupTable"]
+    (pair[1] / "config" / "subscriptionGroup.json").unlink()
+    (pair[1] / "config" / "subscriptionGroup.json.bak").unlink(missing_ok=True)
+    assert {row["message"] for row in rows(run, *pair)} == {f"only A has the group {name}" for name in groups}
+    assert run("diff", *pair, "--format", "json").document["notes"] == []
+
+
 def test_settings_in_a_database_are_not_compared(run: Callable[..., Run], pair: tuple[Path, Path]) -> None:
     (pair[1] / "config" / "consumerOffsets").mkdir()
     assert rows(run, *pair) == []
