@@ -50,7 +50,7 @@ class QueuePlace(NamedTuple):
     queue_offset: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class LostMessage:
     """A message that is lost, in one queue.
 
@@ -70,17 +70,17 @@ class LostMessage:
     """
 
     type: ClassVar = "lost"
-    topic: str | None
-    kind: TopicKind | None
-    queue_id: int | None
-    queue_offset: int | None
-    keys: list[str] | None
-    uniq_key: str | None
-    tags: str | None
-    store_timestamp: str | None
-    physical_offset: int | None
-    size: int | None
-    tags_code: int | None
+    topic: str | None = None
+    kind: TopicKind | None = None
+    queue_id: int | None = None
+    queue_offset: int | None = None
+    keys: list[str] | None = None
+    uniq_key: str | None = None
+    tags: str | None = None
+    store_timestamp: str | None = None
+    physical_offset: int | None = None
+    size: int | None = None
+    tags_code: int | None = None
     reason: LostReason
 
 
@@ -256,18 +256,32 @@ def _unreadable(
     place: QueuePlace | None, log_offset: int | None, size: int | None, tags_code: int | None, why: LostReason
 ) -> LostMessage:
     topic, queue_id, queue_offset = place or (None, None, None)
-    kind = None if topic is None else kind_of(topic)
-    nothing = (None, None, None, None)  # of its keys, tags and store time
-    return LostMessage(topic, kind, queue_id, queue_offset, *nothing, log_offset, size, tags_code, why)
+    return LostMessage(
+        topic=topic,
+        kind=None if topic is None else kind_of(topic),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        physical_offset=log_offset,
+        size=size,
+        tags_code=tags_code,
+        reason=why,
+    )
 
 
 def _of_record(place: QueuePlace, record: Record, why: LostReason) -> LostMessage:
     properties, (topic, queue_id, queue_offset) = record.properties, place
-    keys, stored = split_keys(properties.get("KEYS", "")), utc_text(record.head.store_timestamp_ms)
-    key, tags, size = properties.get("UNIQ_KEY"), properties.get("TAGS"), len(record.raw)
-    at = record.physical_offset
     return LostMessage(
-        topic, kind_of(topic), queue_id, queue_offset, keys, key, tags, stored, at, size, None, why
+        topic=topic,
+        kind=kind_of(topic),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        keys=split_keys(properties.get("KEYS", "")),
+        uniq_key=properties.get("UNIQ_KEY"),
+        tags=properties.get("TAGS"),
+        store_timestamp=utc_text(record.head.store_timestamp_ms),
+        physical_offset=record.physical_offset,
+        size=len(record.raw),
+        reason=why,
     )
 
 

@@ -183,16 +183,18 @@ class ColumnBuffers:
         for stops in (self.stops, self.list_stops, self.word_stops):
             stops[:, 0] = 0
         self.room = ColumnRoom(
-            self.takes,
-            np.empty((MAX_PROPERTIES, 4), np.int64),
-            self.counts,
-            self.longs,
-            self.numbers,
-            self.texts,
-            self.stops,
-            self.used,
-            self.list_stops,
-            *words,
+            takes=self.takes,
+            parts=np.empty((MAX_PROPERTIES, 4), np.int64),
+            counts=self.counts,
+            longs=self.longs,
+            numbers=self.numbers,
+            texts=self.texts,
+            stops=self.stops,
+            used=self.used,
+            list_stops=self.list_stops,
+            slots=self.slots,
+            word_stops=self.word_stops,
+            words=self.words,
         )
         self._damage: dict[int, list[str]] = {}
 
@@ -244,7 +246,16 @@ class ColumnBuffers:
         )
         longs, numbers, texts, stops, list_stops = self._arrays(lasting=lasting)
         return rows.Columns(
-            self.file, len(self), longs, numbers, texts, stops, list_stops, words, self._damage, remarks
+            self.file,
+            len(self),
+            longs=longs,
+            numbers=numbers,
+            texts=texts,
+            stops=stops,
+            list_stops=list_stops,
+            words=words,
+            damage=self._damage,
+            remarks=remarks,
         )
 
     def _arrays(self, *, lasting: bool) -> Sequence[Any]:

@@ -66,16 +66,16 @@ def retention_of(store: Store, at_ms: int | None, used: float | None) -> Retenti
     release = store.settings.release
     settings = store.settings.of_broker(release)
     return RetentionReport(
-        str(store.base),
-        release.name,
-        deletions.at_ms,
-        used,
-        {name: settings[name].value for name in _SETTINGS},
-        retention_words(first),
-        first.prevention,
-        deletions.minimum,
-        sum(file.size_bytes for file in files if file.deleted),
-        messages,
-        unread,
-        files,
+        store=str(store.base),
+        broker_version=release.name,
+        at_ms=deletions.at_ms,
+        disk_ratio=used,
+        settings={name: settings[name].value for name in _SETTINGS},
+        next=retention_words(first),
+        prevention=first.prevention,
+        min_offset=deletions.minimum,
+        bytes=sum(file.size_bytes for file in files if file.deleted),
+        messages=messages,
+        unread=unread,
+        files=files,
     )

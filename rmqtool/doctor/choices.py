@@ -80,26 +80,26 @@ class ConfigChoice:
         name: ``file``, ``bak``, ``tmp``, ``whole``, ``prefix``, ``merged``, ``queues``, ``groups``,
             ``sent-back``, ``oldest``, ``newest`` or ``empty``.
         about: description.
+        document: content.
+        copy_of: copy with the same bytes, relative to the store; None if it is combined.
         entries: number of its entries.
         missing: entries of other copies, or of queues, that this choice lacks.
         again_at_least: sum of its effects.
         again_at_most: sum of its effects.
         skipped_at_most: sum of its effects.
         effects: effects by reader and queue; empty for files without offsets.
-        copy_of: copy with the same bytes, relative to the store; None if it is combined.
-        document: content.
     """
 
     name: str
     about: str
-    entries: int
-    missing: tuple[str, ...]
-    again_at_least: int
-    again_at_most: int
-    skipped_at_most: int
-    effects: tuple[OffsetEffect, ...]
-    copy_of: str | None
     document: dict[str, Any] = field(repr=False)
+    copy_of: str | None = None
+    entries: int = 0
+    missing: tuple[str, ...] = ()
+    again_at_least: int = 0
+    again_at_most: int = 0
+    skipped_at_most: int = 0
+    effects: tuple[OffsetEffect, ...] = ()
 
     def consequences(self) -> list[str]:
         """Return the number of entries and the effects on readers, as parts of a sentence."""

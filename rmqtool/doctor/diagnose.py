@@ -159,15 +159,10 @@ def _groups_with_topics(ends: QueueEnds) -> list[str]:
     return [group for topic, _ in ends.topics() if (group := group_of(topic)) is not None]
 
 
-def _draft(name: str, about: str, document: Document, copy_of: str | None = None) -> ConfigChoice:
-    """Return a choice whose effects are not known yet."""
-    return ConfigChoice(name, about, 0, (), 0, 0, 0, (), copy_of, document)
-
-
 def _drafts(
     kind: ConfigKind, copies: tuple[ConfigCopy, ...], ends: QueueEnds, shown: Offsets
 ) -> Iterator[ConfigChoice]:
-    """Yield the choices, the best first: the newest entries, with the rest from older copies.
+    """Yield the choices, their effects not known yet: the newest entries, the rest from older copies, first.
 
     ``shown`` are offsets that messages sent back prove, where no copy has any.
     """
@@ -180,11 +175,11 @@ def _drafts(
         yield from (_beginning_of(copy, copies) for copy in trailed)
     if len(newest_first) > 1:
         names = ", then of ".join(copy.file for copy in newest_first)
-        yield _draft("merged", f"each entry of {names}", _merged(newest_first, kind))
+        yield ConfigChoice("merged", f"each entry of {names}", _merged(newest_first, kind))
     for name, copy in (("tmp", made), ("bak", backup)):
         if copy.file in sound:
             about = "the version that the broker was writing" if name == "tmp" else "the previous version"
-            yield _draft(name, f"{copy.file}, {about}", copy.document, copy.file)
+            yield ConfigChoice(name, f"{copy.file}, {about}", copy.document, copy.file)
     if trailed[:1] != newest_first[:1]:
         yield from (_beginning_of(copy, copies) for copy in trailed)
     for copy in (file, made, backup):
@@ -201,8 +196,8 @@ def _beginning_of(copy: ConfigCopy, copies: tuple[ConfigCopy, ...]) -> ConfigCho
     origin = dict(zip((copied.file for copied in copies), ("", "bak-", "tmp-"), strict=True))[copy.file]
     if copy.state is CopyState.TRAILED:
         about = f"{copy.file} without the bytes after it, the end of a longer one before"
-        return _draft(f"{origin}whole", about, copy.document)
-    return _draft(f"{origin}prefix", f"the whole entries of {copy.file}, which is cut", copy.document)
+        return ConfigChoice(f"{origin}whole", about, copy.document)
+    return ConfigChoice(f"{origin}prefix", f"the whole entries of {copy.file}, which is cut", copy.document)
 
 
 def _last_resorts(
@@ -215,9 +210,9 @@ def _last_resorts(
         names = sorted({group for group in (*offsets, *_groups_with_topics(ends)) if not is_own_group(group)})
         if names:
             about = "the groups of consumer offsets and retry topics, with a broker's default settings"
-            yield _draft("groups", about, {table: {name: {"groupName": name} for name in names}})
+            yield ConfigChoice("groups", about, {table: {name: {"groupName": name} for name in names}})
     if takes is BrokerTakes.REFUSES:
-        yield _draft("empty", f"nothing: a broker starts, and has forgotten {kind.loses}", {table: {}})
+        yield ConfigChoice("empty", f"nothing: a broker starts, and has forgotten {kind.loses}", {table: {}})
 
 
 def _by_age(copies: list[ConfigCopy]) -> list[ConfigCopy]:
@@ -273,7 +268,7 @@ def _from_directories(
             added += 1
     if added:
         about = f"what the copies have, and {added} topics more, with the number of their queues"
-        yield _draft("queues", about, document)
+        yield ConfigChoice("queues", about, document)
 
 
 def _topic(name: str, queues: int, *, batch: bool) -> dict[str, Any]:
@@ -314,7 +309,7 @@ def _from_bounds(
     places: set[OffsetPlace], kind: ConfigKind, ends: QueueEnds, shown: Offsets
 ) -> Iterator[ConfigChoice]:
     if shown:
-        yield _draft("sent-back", _SENT_BACK, _document_of(shown))
+        yield ConfigChoice("sent-back", _SENT_BACK, _document_of(shown))
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         offsets: Offsets = {}
         for place in places:
@@ -323,7 +318,7 @@ def _from_bounds(
             if bounds is not None:
                 offsets[place] = bounds.min_offset if name == "oldest" else bounds.max_offset
         if offsets:
-            yield _draft(name, about, _document_of(offsets))
+            yield ConfigChoice(name, about, _document_of(offsets))
 
 
 def _document_of(offsets: Offsets) -> Document:

@@ -130,16 +130,16 @@ def _read() -> Iterator[LogLine]:
         pairs = [field.split(": ", 1) for field in fields]
         texts = dict(pairs)
         yield LogLine(
-            name,
-            Concern(concern),
-            texts["title"],
-            texts["since"],
-            texts.get("until"),
-            texts["meaning"],
-            tuple(texts.get("codes", "").split()),
-            texts["origin"],
-            tuple(re.compile(_expression(text), re.IGNORECASE) for key, text in pairs if key == "line"),
-            tuple(_words(text) for key, text in pairs if key == "line"),
+            name=name,
+            concern=Concern(concern),
+            title=texts["title"],
+            since=texts["since"],
+            until=texts.get("until"),
+            meaning=texts["meaning"],
+            codes=tuple(texts.get("codes", "").split()),
+            origin=texts["origin"],
+            lines=tuple(re.compile(_expression(text), re.IGNORECASE) for key, text in pairs if key == "line"),
+            words=tuple(_words(text) for key, text in pairs if key == "line"),
         )
 
 

@@ -1,4 +1,4 @@
-"""Words that stay out of texts for users, docstrings and comments, and first words that do."""
+"""Words that stay out of texts, docstrings and comments, first words that do, and values that need names."""
 
 from __future__ import annotations
 
@@ -152,6 +152,20 @@ def test_no_docstring_and_no_entry_of_one_begins_with_a_question() -> None:
         for path in trees()
         for line, text in remarks(path)
         if _QUESTION.search(text)
+    ]
+    assert found == []
+
+
+def test_no_constructor_takes_ten_values_without_their_names() -> None:
+    """But for those of kernels, which numba calls so."""
+    found = [
+        f"{path.relative_to(ROOT)}:{node.lineno}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
+        if path.parent != PACKAGE / "kernels"
+        and isinstance(node, ast.Call)
+        and re.fullmatch(r"(.*\.)?[A-Z]\w+", ast.unparse(node.func))
+        and sum(not isinstance(value, ast.Starred) for value in node.args) >= 10
     ]
     assert found == []
 

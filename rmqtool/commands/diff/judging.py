@@ -78,17 +78,17 @@ def judge_copies(
     lost = next((share.records for share in shares if promote not in {None, share.side}), 0)
     place = None if is_apart else LogMessage.of(common)
     return CopiesVerdict(
-        histories,
-        parting.log_offset,
-        is_parted and parting.common is None and low > 0,
-        parting.joint if is_parted else None,
-        place,
-        (shares[0], shares[1]),
-        ahead,
-        following,
-        promote,
-        lost,
-        tuple(_clocks(place, shares, parting)),
+        histories=histories,
+        parting=parting.log_offset,
+        parted_before=is_parted and parting.common is None and low > 0,
+        joint=parting.joint if is_parted else None,
+        common=place,
+        shares=(shares[0], shares[1]),
+        ahead=ahead,
+        following=following,
+        promote=promote,
+        loses=lost,
+        clocks=tuple(_clocks(place, shares, parting)),
     )
 
 
@@ -118,18 +118,18 @@ def _share(
     if is_apart:
         records, own, older_records, older = records + older_records, own + older, 0, 0
     return LogShare(
-        "ab"[side],
-        start,
-        stop,
-        records,
-        own,
-        older_records,
-        older,
-        first[0],
-        None if last is None else last.head.store_timestamp_ms,
-        damaged_at.get("ab"[side]),
-        first[1],
-        EntryMark.at(log, None if last is None else last.physical_offset),
+        side="ab"[side],
+        start=start,
+        end=stop,
+        records=records,
+        bytes=own,
+        older_records=older_records,
+        older_bytes=older,
+        first=first[0],
+        last_timestamp_ms=None if last is None else last.head.store_timestamp_ms,
+        damaged_at=damaged_at.get("ab"[side]),
+        first_entry=first[1],
+        last_entry=EntryMark.at(log, None if last is None else last.physical_offset),
     )
 
 
