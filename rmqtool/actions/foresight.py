@@ -138,7 +138,7 @@ class _Actions:
         findings: Findings,
     ) -> None:
         self._store, self._start, self._findings = store, start, findings
-        self._commands = CommandLines(str(store.base))
+        self._commands = CommandLines(str(store.base), directories=store.directories)
         self._release, account = start.prediction.release, account_of(store)
         has_account = len(store.commitlog) or account.can_tell
         self._losses: LogLosses | None = account.losses() if has_account else None

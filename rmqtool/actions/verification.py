@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
     """Verify a store, or the part of it that is shown; an open engine stays open."""
     run = check(request, progress)
-    if not request.live and _may_harm(run.findings, request.store):
+    may_harm = _may_harm(run.findings, request.store)
+    if may_harm:
+        run.note(directories=request.store.directories)
+    if not request.live and may_harm:
         progress.stage("outcomes", None)
         try:
             foresee(run, request.store)

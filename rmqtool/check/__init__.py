@@ -126,6 +126,8 @@ class VerifyReport:
         outcomes: of each action, where something is wrong; empty where none was computed.
         release: of the broker whose outcomes they are.
         retention: the deletions of a broker that works on it for a day; None where there are none.
+        directories: paths that a copy of it must have, where something is wrong, and links or settings put
+            parts of it outside of its own, which comes first; else empty.
     """
 
     schema: ClassVar = "rmqtool.verify/2"
@@ -141,6 +143,7 @@ class VerifyReport:
     outcomes: tuple[Outcome, ...] = ()
     release: str | None = None
     retention: str | None = None
+    directories: tuple[str, ...] = ()
 
     @property
     def result(self) -> Result:

@@ -133,7 +133,7 @@ def _outcomes(stores: list[Store], session: Session) -> tuple[Outcome, ...]:
     if len(stores) > 1 or request.live or request.choices != Choices() or stores[0].kind != PathKind.STORE:
         return ()
     report = stores[0].verify(jobs=session.common.jobs, progress=session.console)
-    commands = CommandLines(report.store, session.common.setting_words)
+    commands = CommandLines(report.store, session.common.setting_words, report.directories)
     return tuple(
         outcome
         if outcome.refused

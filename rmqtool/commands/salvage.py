@@ -291,7 +291,7 @@ class SalvageReport:
         return (
             f"{hint}{resting_on(self.assumed)}To use it:\n  rmqtool verify {place}\nThen start a broker"
             f" with the old settings{'' if self.addresses is None else _PLAIN} on a copy of it"
-            f" (storePathRootDir).{self._met}"
+            f" (storePathRootDir, and storePathCommitLog where that is set).{self._met}"
         )
 
     @property

@@ -259,10 +259,11 @@ class CommandLines:
     Args:
         store: path of the store.
         settings: arguments that give the broker's settings.
+        directories: paths that a copy of it must have; empty if that is the store alone.
     """
 
-    def __init__(self, store: str, settings: Sequence[str] = ()) -> None:
-        self._store, self._settings = store, tuple(settings)
+    def __init__(self, store: str, settings: Sequence[str] = (), directories: Sequence[str] = ()) -> None:
+        self._store, self._settings, self._directories = store, tuple(settings), tuple(directories)
 
     def of(self, action: Action, setting: str | None = None) -> list[str]:
         """Return the words of the command of an action; before a start that does harm, that is a copy."""
@@ -274,6 +275,8 @@ class CommandLines:
             Action.SALVAGE: ("--out", self.beside("salvaged")),
         }[action]
         if action is Action.START:
+            if self._directories:  # cp keeps links: a start on the copy would change what they lead to
+                return ["tar", "-chSf", self.beside("copy.tar"), *self._directories]
             return ["cp", "-a", "--sparse=always", self._store, self.beside("copy")]
         name = "verify" if action is Action.SETTING else action.value
         return ["rmqtool", name, self._store, *self._settings, *more]

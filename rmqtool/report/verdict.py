@@ -87,6 +87,8 @@ def first_step(verdict: Verdict) -> str | None:
         steps.append(f"name the broker's release (--broker-version): with {releases} another is better")
     if codes.IX_GEOMETRY.code in verdict.report.findings.counts:
         steps.append("give the broker's maxHashSlotNum and maxIndexNum (-c broker.conf): no file shows them")
+    if codes.ST_NO_COMMITLOG.code in verdict.report.findings.counts:
+        steps.append("pass storePathCommitLog (-c broker.conf) if the log lies elsewhere")
     if codes.CL_MISNAMED.code in verdict.report.findings.counts:
         steps.append("put back the file of the log that lies under another name (CL-MISNAMED)")
     if codes.CL_FOREIGN.code in verdict.report.findings.counts:
@@ -234,7 +236,8 @@ def _forgets(predictions: Sequence[Prediction]) -> str:
 def _next_words(verdict: Verdict) -> list[str] | None:
     """Return the next command: that of the recommended action, or what is known without outcomes."""
     report = verdict.report
-    store, commands = report.store, CommandLines(report.store, verdict.setting_arguments)
+    store = report.store
+    commands = CommandLines(store, verdict.setting_arguments, report.directories)
     if report.interrupted is not None:
         return _verify(verdict)
     if codes.IO_DENIED.code in report.findings.counts:
@@ -451,7 +454,8 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; parts that were not requested have no key."""
     document = json_object(verdict.report)
     document["findings"] = list(finding_objects(verdict))
-    commands = CommandLines(verdict.report.store, verdict.setting_arguments)
+    report = verdict.report
+    commands = CommandLines(report.store, verdict.setting_arguments, report.directories)
     for outcome, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
         if outcome.refused is None:
             value["command"] = shlex.join(commands.of(outcome.action, outcome.setting))

@@ -251,6 +251,19 @@ class Store(StoreFiles):
         paths = (place.local_path() for place in places)
         return tuple(sorted({path for path in paths if path is not None}))
 
+    @cached_property
+    def directories(self) -> tuple[str, ...]:
+        """Paths that a copy must have, the store's own first, where links or settings put parts elsewhere.
+
+        None where all of it lies in its own directory.
+        """
+        places = dict.fromkeys(path for root in self.roots.values() for path in root.paths)
+        apart = [str(path) for path in places if not path.is_relative_to(self.base)]
+        is_linked = self.base.real() != self.base.parent.real() / self.base.name
+        with suppress(DeniedError):  # IO-DENIED reports it
+            is_linked = is_linked or any(links_out(self, in_topics=True))
+        return (str(self.base), *apart) if apart or is_linked else ()
+
     def _existing(self, name: str) -> Location | None:
         if self.root is None:
             return None

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
+import subprocess
+import tarfile
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree as ET
 
@@ -238,6 +241,31 @@ def test_one_lost_file_explains_what_pointed_into_it(run: Callable[..., Run], tm
     assert [one["code"] for one in found if one["root"] is None] == ["CL-GAP", "CL-TAIL-ZERO"]
     assert "\nFirst: look for the 25 lost messages in a replica or a backup" in shown
     assert f"\nNext: cp -a --sparse=always {store} {store}.copy\n" in shown
+
+
+@pytest.mark.parametrize("apart", ["link", "setting", "link to the store"])
+def test_a_copy_has_the_log_that_lies_elsewhere(run: Callable[..., Run], tmp_path: Path, apart: str) -> None:
+    """``cp -a`` copies a link: a start on such a copy would cut the original log."""
+    store, log = case("CL-GAP", 1, tmp_path), tmp_path / "log"
+    before = {path.name: path.read_bytes() for path in (store / "commitlog").iterdir()}
+    if apart == "link to the store":
+        log = store
+        store = tmp_path / "link"
+        store.symlink_to(log)
+    else:
+        (store / "commitlog").rename(log)
+    if apart == "link":
+        (store / "commitlog").symlink_to(log)
+    settings = ("-p", f"storePathCommitLog={log}") if apart == "setting" else ()
+    shown = run("verify", store, *settings).out.splitlines()
+    line = next(line for line in shown if line.startswith("Next: "))
+    assert line.startswith(f"Next: tar -chSf {store}.copy.tar {store}")
+    subprocess.run(shlex.split(line.removeprefix("Next: ")), check=True, capture_output=True)
+    with tarfile.open(f"{store}.copy.tar") as archive:
+        archive.extractall(tmp_path / "copy", filter="data")
+    copied = tmp_path / "copy" / str(log if apart == "setting" else store / "commitlog").lstrip("/")
+    assert not copied.is_symlink()
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
 
 
 def test_a_light_queue_named_twice_is_no_damage(run: Callable[..., Run]) -> None:

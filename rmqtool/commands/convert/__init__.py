@@ -128,7 +128,8 @@ class ConvertReport:
         hint, place = fetched(self.out)
         return (
             f"{hint}{resting_on(self.assumed)}To use it:\n  rmqtool verify {place}\nThen start a broker on a"
-            " copy of it (storePathRootDir), with the old settings but enableDLegerCommitLog=false."
+            " copy of it (storePathRootDir, and storePathCommitLog where that is set), with the old settings"
+            " but enableDLegerCommitLog=false."
         )
 
     def exit_status(self, fail_on: FailOn | str = FailOn.ERROR) -> ExitStatus:
