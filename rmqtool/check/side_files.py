@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import DELAY_FILE, TIMER, Consumed, consumed_offsets, loaded_checkpoint
@@ -15,6 +16,7 @@ from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
 from rmqtool.store import PathKind, Store
+from rmqtool.store.root import EPOCHS
 from rmqtool.store.segments import denied_finding
 from rmqtool.times import utc_text
 
@@ -63,6 +65,28 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
                 observed=time_ms,
                 message=f"{name} is {utc_text(time_ms)}, {ahead}",
             )
+
+
+def check_epochs(store: Store, log_end: int) -> Iterator[Finding]:
+    """Yield the finding of an epoch file that is none of this log, or that no broker loads."""
+    try:
+        epochs = store.epochs
+    except DeniedError:
+        return  # IO-DENIED says so
+    if epochs is None:
+        return
+    places = sorted(epochs.items())
+    unordered = [later for earlier, later in pairwise(places) if later[1] <= earlier[1]]
+    beyond = [place for place in places if place[1] > log_end]
+    text = (
+        None if epochs else "it cannot be loaded, nor its .bak: its number of epochs or its checksum is wrong"
+    )
+    if unordered:
+        text = f"epoch {unordered[0][0]} begins at {unordered[0][1]}, not after the epoch before it"
+    elif beyond:
+        text = f"epoch {beyond[0][0]} begins at {beyond[0][1]}, after the log's end, {log_end}"
+    if text is not None:
+        yield Finding(code=codes.ST_EPOCHS, file=EPOCHS, message=text)
 
 
 _TIMER_CONTINUES = "Goes on by the timer log and its queue, and loses nothing."

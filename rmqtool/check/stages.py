@@ -14,7 +14,7 @@ from rmqtool.check.entries import member_findings
 from rmqtool.check.lag import check_window
 from rmqtool.check.log import LogCheck, LogResult, check_log
 from rmqtool.check.log_findings import fold_without_sum, tell_contradicted, unlisted_batch_topics
-from rmqtool.check.side_files import check_checkpoint, check_offsets, is_log_cut
+from rmqtool.check.side_files import check_checkpoint, check_epochs, check_offsets, is_log_cut
 from rmqtool.derived.positions import checked_half_offsets, passed_delays
 from rmqtool.dispatch.policy import DispatchPolicy
 from rmqtool.engine import Engine, options_of
@@ -121,6 +121,8 @@ class ContentCheck:
             )  # else there are other queues, too
         if not is_partial:
             self._tell_unconfirmed(log)
+            if log is not None:
+                self._run.findings.extend(check_epochs(self._request.store, log.log_end))
             self._tell_window()
 
     @contextmanager

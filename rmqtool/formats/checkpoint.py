@@ -1,8 +1,9 @@
-"""Files of positions: ``checkpoint``, and the timer's ``timercheck`` and wheel (5.0.0+)."""
+"""Files of positions: ``checkpoint``, the timer's ``timercheck`` and wheel, and epochs (5.0.0+)."""
 
 from __future__ import annotations
 
 import struct
+import zlib
 from typing import NamedTuple
 
 from construct import Int64sb, Struct
@@ -75,3 +76,20 @@ class TimerCheckpoint(NamedTuple):
 
 
 TIMER_CHECKPOINTS = Decoder(TIMER_CHECKPOINT, TimerCheckpoint._make)
+
+
+def epochs_of(data: bytes) -> dict[int, int] | None:
+    """Return the physical offset at which each epoch begins; None of a file that no broker loads.
+
+    The lines are the number of epochs, the CRC-32 of those after it (0: none), and ``EPOCH-OFFSET`` for each
+    (``CheckpointFile#read``, ``EpochFileCache.EpochEntrySerializer``, 5.3.3).
+    """
+    lines = data.decode("ascii", "replace").splitlines(keepends=True)
+    try:
+        count, checksum = map(int, lines[:2])
+        pairs = [line.split("-") for line in lines[2:]]
+        epochs = {int(epoch): int(offset) for epoch, offset in pairs}
+    except ValueError:
+        return None
+    computed = zlib.crc32("".join(lines[2:]).encode()) & 0x7FFFFFFF
+    return epochs if count == len(epochs) and checksum in {0, computed} else None

@@ -311,6 +311,9 @@ def retention_words(deletions: Deletions) -> str:
     rules, last = deletions.rules, deletions.last
     if not deletions.is_readable:
         return f"deleteWhen={rules.when} cannot be read: a broker deletes nothing, whatever its age"
+    if deletions.is_forced and last:
+        files = f"{last:,} of {counted(last + 1, 'file')} of the log, all but one"
+        return f"WARNING: a broker deletes {files}, at once: the disk is so full that age does not count"
     due = [deletions.due_ms(number) for number in range(last)]
     limits = f"fileReservedTime={rules.hours} h, deleteWhen={rules.when}"
     if not due or due[0] is None:

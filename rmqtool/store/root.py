@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError, UsageError
-from rmqtool.formats.checkpoint import CHECKPOINTS
+from rmqtool.formats.checkpoint import CHECKPOINTS, epochs_of
 from rmqtool.io import Location, location_of
 from rmqtool.store.broker_conf import OPTION_NOTE, GivenSettings, Setting, given_settings
 from rmqtool.store.files import TREE_DEPTH, Root, StoreFiles
@@ -69,6 +69,7 @@ def _links_in(directory: Location, listing: Listing) -> Iterator[Location]:
 
 T = TypeVar("T")
 EPOCHS = "epochFileCheckpoint"
+_LARGEST = 1 << 20
 _OF_DLEDGER = ("enableDLegerCommitLog", "dLegerSelfId")
 _SPLITTER = ","
 """Default of the system property ``rocketmq.broker.multiPathSplitter``."""
@@ -228,6 +229,22 @@ class Store(StoreFiles):
             return None
         head = b"" if file is None else file.read_at(0, CHECKPOINTS.size, [])
         return CHECKPOINTS.padded(head).confirm_phy_offset
+
+    @cached_property
+    def epochs(self) -> dict[int, int] | None:
+        """Physical offset at which each epoch of controller mode begins, by the file or else its ``.bak``.
+
+        None without the file, empty if a broker loads neither. Raises `DeniedError` if one may not be read.
+        """
+        if self.root is None or not (self.root / EPOCHS).is_there():
+            return None
+        for name in (EPOCHS, f"{EPOCHS}.bak"):
+            epochs = (
+                epochs_of((self.root / name).read_head(_LARGEST)) if (self.root / name).is_there() else None
+            )
+            if epochs:
+                return epochs
+        return {}
 
     @property
     def has_only_unread_log(self) -> bool:

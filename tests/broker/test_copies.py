@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,7 @@ import pytest
 
 import rmqtool
 from tests.broker import jvm
+from tests.broker.log_damage import LogCopy
 from tests.broker.stores import fixture_store
 
 if TYPE_CHECKING:
@@ -118,3 +120,77 @@ def test_a_slave_does_what_the_verdict_says(version: jvm.Version, tmp_path: Path
         assert again.joint is not None
         assert again.joint >= told["left", name].shares[1].end
         assert again.following[0].cut_at == parting.parting
+
+
+_EPOCHS = """
+import java.util.*;
+import org.apache.rocketmq.remoting.protocol.EpochEntry;
+import org.apache.rocketmq.store.ha.autoswitch.EpochFileCache;
+
+public class Epochs {
+    static EpochFileCache cache(String path, String places, String end) {
+        EpochFileCache cache = new EpochFileCache(path);
+        cache.initCacheFromFile();
+        for (String place : places.split(",")) {
+            String[] pair = place.split("-");
+            cache.appendEntry(new EpochEntry(Integer.parseInt(pair[0]), Long.parseLong(pair[1])));
+        }
+        cache.setLastEpochEntryEndOffset(Long.parseLong(end));
+        return cache;
+    }
+
+    public static void main(String[] words) {
+        for (int at = 0; at < words.length; at += 6) {
+            EpochFileCache master = cache(words[at], words[at + 1], words[at + 2]);
+            EpochFileCache slave = cache(words[at + 3], words[at + 4], words[at + 5]);
+            System.out.println(slave.findConsistentPoint(master));
+        }
+    }
+}
+"""
+
+
+@pytest.mark.parametrize("version", ["5.3.3", "5.5.1"])
+def test_a_slave_in_controller_mode_cuts_where_the_released_class_says(
+    version: jvm.Version, tmp_path: Path
+) -> None:
+    """9689, 9942: the files are those that `EpochFileCache` writes."""
+    store = fixture_store(f"plain-{version}")
+    places = [place for segment in LogCopy(store.copy_to(tmp_path / "read")).records for place in segment]
+    first, second, within = places[40], places[90], places[90] + 5
+    end = rmqtool.open(store.root).diff(rmqtool.open(store.root))
+    assert list(end) == []
+    assert end.comparison.verdict is not None
+    log_end = end.comparison.verdict.shares[0].end
+    cases = {
+        (f"1-0,3-{first}", f"1-0,2-{second}"): ("as-it-is", first),
+        (f"1-0,2-{second}", f"1-0,2-{second}"): ("as-it-is", None),
+        (f"1-0,3-{within}", f"1-0,2-{within + 9}"): ("copy", None),
+        (f"1-0,3-{FILE_BYTES}", f"1-0,4-{second}"): ("as-it-is", FILE_BYTES),
+        (f"2-{first}", f"1-0,2-{second}"): ("copy", None),
+        (f"3-{first},5-{second}", f"1-0,3-{first}"): ("as-it-is", second),
+    }
+    words: list[str] = []
+    roots = []
+    for number, case in enumerate(cases):
+        roots.append([store.copy_to(tmp_path / f"{number}{name}") for name in "ab"])
+        for root, epochs in zip(roots[-1], case, strict=True):
+            words += [str(root / "epochFileCheckpoint"), epochs, str(log_end)]
+    source = tmp_path / "Epochs.java"
+    source.write_text(_EPOCHS)
+    tools = jvm.toolchain()
+    assert not isinstance(tools, str)
+    command = [str(tools.java), "-cp", f"{jvm.build(version) / 'lib'}/*", str(source), *words]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    points = [int(line) for line in told.stdout.split()]
+    for (a, b), (answer, cut_at), point in zip(roots, cases.values(), points, strict=True):
+        with rmqtool.open(b, broker_conf=store.conf) as slave:
+            assert "ST-EPOCHS" not in slave.verify(jobs=1).findings.counts
+        (following, _) = verdict_of(a, b, store.conf).following
+        if following.slave != "b":
+            (_, following) = verdict_of(a, b, store.conf).following
+        assert (following.answer, following.cut_at) == (answer, cut_at), following.why
+        if answer == "as-it-is":
+            assert point == (log_end if cut_at is None else cut_at)
+        else:
+            assert point in {-1, within}

@@ -219,6 +219,11 @@ def test_a_disk_that_fills_up_and_nothing_old_enough(run: Runner, aged: Callable
     assert not any(file["deleted"] for file in report["files"])
     full = _report(run, root, "--at", NOON * 1000, "--disk-ratio", 86)
     assert [file["deleted"] for file in _logs(full)] == [True] * 6 + [False]
+    line = "CODE: 14 DESC: service not available now. It may be caused by one of the following reasons: "
+    line += "the broker's disk is full [CL:  0.95 CQ:  0.95 INDEX:  0.95], messages are put to the slave"
+    (told,) = run("explain", line, root, "--format", "json", "-q").document["lines"]
+    assert told["places"] == [full["next"]]
+    assert full["next"].startswith("WARNING: a broker deletes 6 of 7 files of the log, all but one, at once")
 
 
 def test_what_is_not_known(run: Runner, tmp_path: Path) -> None:

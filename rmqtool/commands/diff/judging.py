@@ -13,7 +13,7 @@ from rmqtool.commands.diff.verdict import (
     LogMessage,
     LogShare,
 )
-from rmqtool.formats.framing import PLAIN
+from rmqtool.formats.framing import END_MARK_BYTES, PLAIN
 from rmqtool.scan.records import record_at
 from rmqtool.store import PathKind
 from rmqtool.store.layouts import Deed
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from rmqtool.commands.diff.entries import LogBounds
     from rmqtool.commands.diff.records import Parting
     from rmqtool.scan.record_walk import LogEnd
-    from rmqtool.store import Store
+    from rmqtool.store import FileQueue, Store
 
 _CLOCK_SLACK_MS = 1000
 
@@ -71,10 +71,18 @@ def judge_copies(
         following = tuple(
             Following(slave.side, Answer.UNKNOWN, doubt)
             if doubt
+            else _by_epochs((slave, master), stores, parting.log_offset)
+            if _is_controlled(stores)
             else _following((slave, master), stores, histories, parting.log_offset)
             for slave, master in (shares[::-1], shares)
         )
         promote = None if doubt else promote
+        if promote is not None and _is_controlled(stores):  # the one that the controller prefers
+            newest = [
+                (max(store.epochs or {}, default=0), share.end)
+                for store, share in zip(stores, shares, strict=True)
+            ]
+            promote = None if newest[0] == newest[1] else "ab"[newest.index(max(newest))]
     lost = next((share.records for share in shares if promote not in {None, share.side}), 0)
     place = None if is_apart else LogMessage.of(common)
     return CopiesVerdict(
@@ -139,12 +147,61 @@ def _doubt(stores: tuple[Store, Store], histories: Histories) -> str:
         return "not all of the logs could be compared"
     if any(segment.framing is not PLAIN for store in stores for segment in store.commitlog):
         return "the members of a DLedger group settle it themselves, by their entries' terms"
-    if any(store.confirm_offset is not None for store in stores):
-        return "in controller mode a slave cuts its log itself, where its epochs part from the master's"
+    if _is_controlled(stores) and not all(store.epochs for store in stores):
+        return (
+            "in controller mode a slave cuts its log itself, where its epochs part from the master's, and not"
+            " both stores have an epochFileCheckpoint that a broker loads"
+        )
     lines = {release.line for store in stores for release in store.settings.candidates}
     if not set.intersection(*({r.line for r in store.settings.candidates} for store in stores)):
         return f"they are of releases {' and '.join(sorted(lines))}, and that was never tried"
     return ""
+
+
+def _is_controlled(stores: tuple[Store, Store]) -> bool:
+    return any(store.confirm_offset is not None for store in stores)
+
+
+def _by_epochs(
+    pair: tuple[LogShare, LogShare], stores: tuple[Store, Store], parting: int | None
+) -> Following:
+    """Return what becomes of a slave in controller mode (``AutoSwitchHAClient#doTruncate``, 5.3.3)."""
+    slave, master = pair
+    name = master.side.upper()
+    log = stores["ab".index(slave.side)].commitlog
+    mine, theirs = (_epoch_ends(stores["ab".index(share.side)].epochs or {}, share.end) for share in pair)
+    joint = max((start for start in mine if start in theirs), default=None)
+    if joint is None:
+        why = f"no epoch of it begins where {name}'s does: nothing is copied"
+        return Following(slave.side, Answer.COPY, why)
+    cut = min(mine[joint], theirs[joint])
+    until = f"both have epoch {joint[0]} up to byte {cut}"
+    wrong = min((place for place in (parting, slave.damaged_at) if place is not None), default=cut)
+    if wrong < cut:
+        what = "the logs part" if wrong == parting else "its log is damaged"
+        why = f"{until}, so it keeps all before, but {what} at byte {wrong}: no broker compares content"
+    elif cut >= slave.end:
+        return Following(slave.side, Answer.YES, f"{until}, so it goes on from byte {slave.end}")
+    elif _begins_at(log, cut):
+        why = f"{until}, so it cuts its own log there, and goes on"
+        return Following(slave.side, Answer.YES, why, cut)
+    else:
+        why = f"{until}, and no record of it begins there: it cannot cut its log, and nothing is copied"
+    return Following(slave.side, Answer.COPY, why)
+
+
+def _epoch_ends(epochs: dict[int, int], log_end: int) -> dict[tuple[int, int], int]:
+    """Return where each epoch ends, by its number and start; the last one with the log."""
+    places = sorted(epochs.items())
+    return dict(zip(places, [*(start for _, start in places[1:]), log_end], strict=True))
+
+
+def _begins_at(log: FileQueue, offset: int) -> bool:
+    """Whether a record begins there, or the mark that ends a file."""
+    segment = log.segment_at(offset)
+    if segment is None or record_at(log, offset) is not None:
+        return segment is not None
+    return segment.framing.end_size(segment.read_at(offset - segment.start, END_MARK_BYTES, [])) is not None
 
 
 def _following(

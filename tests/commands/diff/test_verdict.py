@@ -311,11 +311,25 @@ def test_of_other_kinds_no_slave_is_judged(common: Written, tmp_path: Path) -> N
     assert answers(differences.comparison.verdict) == ["unknown", "unknown"]
     (roots[0] / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
     verdict = verdict_of(roots[0], roots[1])
-    assert ["epochs" in each.why for each in verdict.following] == [True, True]
+    assert ["not both stores" in each.why for each in verdict.following] == [True, True]
     ledger = fixture("plain-5.3.3").parents[1] / "dledger" / "dledger-5.3.3"
     verdict = verdict_of(ledger, ledger)
     assert verdict.histories == "equal"
     assert ["terms" in each.why for each in verdict.following] == [True, True]
+
+
+def test_epochs_that_agree_hide_a_parting(common: Written, tmp_path: Path) -> None:
+    """A slave in controller mode cuts where epochs part, and no broker compares content."""
+    roots = [common.copy().add(*words(name)).write(tmp_path / name) for name in ("left", "right")]
+    for root in roots:
+        (root / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
+    verdict = verdict_of(roots[0], roots[1])
+    assert answers(verdict) == ["copy", "copy"]
+    assert [f"part at byte {verdict.parting}" in each.why for each in verdict.following] == [True, True]
+    (roots[1] / "epochFileCheckpoint").write_text(f"2\n0\n1-0\n2-{verdict.parting}\n")
+    following = {each.slave: each for each in verdict_of(roots[0], roots[1]).following}
+    assert (following["b"].answer, following["b"].cut_at) == ("as-it-is", verdict.parting)
+    assert verdict_of(roots[0], roots[1]).promote == "b"
 
 
 def member(root: Path, *, terms: tuple[int, int], own: int, name: str = "") -> tuple[Path, LedgerBuilder]:
