@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from tests.damage.cases import Case
 
-_BY_OTHER_RULES = {"ST-DLEDGER", "ST-ONE-PATH", "ST-ROCKSDB", "ST-UNCONFIRMED"}
+_BY_OTHER_RULES = {"ST-DLEDGER", "ST-EPOCHS", "ST-ONE-PATH", "ST-ROCKSDB", "ST-UNCONFIRMED"}
 FILES = 14
 TIME = TinyLog.time_ms
 
