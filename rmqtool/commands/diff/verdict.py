@@ -125,9 +125,8 @@ class Following:
         slave: ``a`` or ``b``.
         answer: see its values.
         why: what happens to the slave as it is, as the second half of a sentence.
-        cut_at: physical offset from which the slave's log has to be cut; None without need. In controller
-            mode it does that itself, and there is no ``file``.
-        file: of the slave's log, in which that lies.
+        cut_at: physical offset from which the slave's log has to be cut; None without need.
+        file: of its log, in which that lies; None in controller mode, in which it cuts the log itself.
         position: in the file, bytes.
     """
 
