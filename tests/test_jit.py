@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from enum import IntEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from numba.core.errors import TypingError
@@ -19,6 +19,9 @@ from rmqtool.kernels import jit
 from rmqtool.kernels.jit import cache_folder, kernel
 from rmqtool.progress import COMPILATION
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -27,6 +30,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(tempfile, "tempdir", str(temporary))
     for name in ("RMQTOOL_CACHE_DIR", "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(jit, "_ENTRIES", [])
     return temporary
 
 
@@ -148,6 +152,11 @@ def plus_one(number: int) -> int:
     return number + 1
 
 
+def called(function: Callable[[int], int]) -> Callable[[int], int]:
+    """Return a kernel that Python may call."""
+    return jit.entry(lambda: (1,))(kernel(function))
+
+
 def nothing_of(number: int) -> int:
     return number.nothing  # type: ignore[attr-defined,no-any-return]
 
@@ -158,7 +167,7 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
 ) -> None:
     kept = tmp_path / "kept"
     monkeypatch.setattr(jit, "_FOLDER", kept)
-    ours, others = kernel(plus_one), kernel(plus_one)
+    ours, others = called(plus_one), called(plus_one)
     take_turn = jit._take_turn
 
     def wait(turn: Path) -> int | None:
@@ -177,7 +186,7 @@ def test_what_another_process_has_made_meanwhile_is_loaded(
 def test_an_interrupt_waits_for_numba(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Inside it would leave a lock taken that other threads wait for."""
     monkeypatch.setattr(jit, "_FOLDER", tmp_path)
-    interrupted, before = kernel(plus_one), signal.getsignal(signal.SIGINT)
+    interrupted, before = called(plus_one), signal.getsignal(signal.SIGINT)
     take_turn = jit._take_turn
 
     def interrupt(turn: Path) -> int | None:
@@ -237,13 +246,13 @@ def test_a_kernel_from_the_disk_can_be_called_by_one_that_is_compiled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
-    assert kernel(plus_one)(1) == 2
-    loaded = kernel(plus_one)
+    assert called(plus_one)(1) == 2
+    loaded = called(plus_one)
     assert loaded(1) == 2
     (overload,) = loaded.overloads.values()  # type: ignore[attr-defined]
     assert (loaded.stats.cache_hits[overload.signature.args], overload.library._shared_module) == (1, None)  # type: ignore[attr-defined]
 
-    @kernel
+    @called
     def plus_two(number: int) -> int:
         return loaded(loaded(number))
 
@@ -256,8 +265,8 @@ def test_without_private_names_numba_keeps_kernels_itself(
     assert jit._HAS_PRIVATE_NAMES
     monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
     monkeypatch.setattr(jit, "_HAS_PRIVATE_NAMES", False)
-    assert kernel(plus_one)(1) == 2
-    loaded = kernel(plus_one)
+    assert called(plus_one)(1) == 2
+    loaded = called(plus_one)
     assert loaded(1) == 2
     assert [len(loaded.stats.cache_hits)] == [1]  # type: ignore[attr-defined]
     assert str(tmp_path) not in jit.numba.config.CACHE_DIR

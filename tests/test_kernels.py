@@ -48,14 +48,20 @@ def _decorator(node: ast.expr) -> str:
     return called.id if isinstance(called, ast.Name) else ""
 
 
+def _is_kernel(node: ast.FunctionDef) -> bool:
+    return bool({_decorator(one) for one in node.decorator_list} & {"kernel", "inlined"})
+
+
+def _module_of(path: Path) -> str:
+    return ".".join(("rmqtool", *path.relative_to(PACKAGE).with_suffix("").parts))
+
+
 def _kernels() -> Iterator[tuple[Path, ast.FunctionDef, set[str]]]:
     """Yield where a kernel stands, what it is, and its decorators."""
     for path in sorted(PACKAGE.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef):
-                decorators = {_decorator(one) for one in node.decorator_list}
-                if decorators & {"kernel", "inlined"}:
-                    yield path, node, decorators
+            if isinstance(node, ast.FunctionDef) and _is_kernel(node):
+                yield path, node, {_decorator(one) for one in node.decorator_list}
 
 
 def kernel_modules() -> set[Path]:
@@ -83,11 +89,35 @@ def test_each_is_registered_or_called_by_one_that_is() -> None:
     assert {f"{path.name}: {node.name}" for path, node, _ in kernels if node.name not in reached} == set()
 
 
+def _called_by_python(node: ast.AST) -> Iterator[str]:
+    """Yield the names of all functions that are called outside of kernels."""
+    for child in ast.iter_child_nodes(node):
+        if not isinstance(child, ast.FunctionDef) or not _is_kernel(child):
+            if isinstance(child, ast.Call) and isinstance(child.func, ast.Name):
+                yield child.func.id
+            yield from _called_by_python(child)
+
+
+def test_python_calls_only_kernels_that_are_registered() -> None:
+    """The others are compiled without a wrapper for Python: such a call would end the process."""
+    inner: dict[str, set[str]] = {}
+    for path, node, decorators in _kernels():
+        if "entry" not in decorators:
+            inner.setdefault(_module_of(path), set()).add(node.name)
+    for path in PACKAGE.rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        here = set(inner.get(_module_of(path), ()))
+        for statement in (one for one in ast.walk(tree) if isinstance(one, ast.ImportFrom)):
+            names = {name.name for name in statement.names}
+            here |= names & inner.get(statement.module or "", set())
+        assert set(_called_by_python(tree)) & here == set(), path
+
+
 @pytest.mark.parametrize("name", ["crash-5.3.3", "transaction-5.4.0"])
 def test_work_asks_for_no_other_types(name: str, tmp_path: Path) -> None:
     """What is registered is what is called: a second signature would be compiled by every worker."""
     modules = {path for path, _, decorators in _kernels() if "entry" in decorators}
-    names = [".".join(("rmqtool", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in modules]
+    names = [_module_of(path) for path in modules]
     done = subprocess.run(
         [sys.executable, "-c", AFTER_WARMING, str(STORES / name), str(tmp_path), *sorted(names)],
         env=os.environ,

@@ -61,7 +61,7 @@ def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, used: Int64s
     return as_int(number)
 
 
-@entry(lambda: (*empty(CELL_ROW), np.full(1, -1, np.int32)))
+@entry(lambda: (*empty(CELL_ROW), np.full(1, -1, np.int32)), rare=True)
 @kernel
 def place_cells(cells: Rows, slots: Int32s) -> None:
     """Fill the slots of a larger table again.
@@ -82,7 +82,7 @@ def _example_of_count_messages() -> tuple[object, ...]:
     )
 
 
-@entry(_example_of_count_messages)
+@entry(_example_of_count_messages, rare=True)
 @kernel
 def count_messages(
     batch: MessageBatch,

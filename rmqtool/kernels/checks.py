@@ -356,7 +356,7 @@ def measure_times(rows: Rows, first: int, latest_ms: int) -> tuple[int, int]:
     return len(rows), latest_ms
 
 
-@entry(lambda: (no_messages(), *empty(np.uint32)))
+@entry(lambda: (no_messages(), *empty(np.uint32)), rare=True)
 @kernel
 def fingerprints(batch: MessageBatch, into: npt.NDArray[np.uint32]) -> None:
     """Fill ``into``, ``(k,)``, with CRC-32 of all bytes of records; of one longer than a window, its head.

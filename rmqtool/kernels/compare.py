@@ -131,7 +131,7 @@ def follow_chains(key_hashes: Int32s, previous: Int32s, first_item: int, newest:
     return count
 
 
-@entry(lambda: (*empty(np.int32, np.int32, np.int32, np.int32), *empty(np.bool_)))
+@entry(lambda: (*empty(np.int32, np.int32, np.int32, np.int32), *empty(np.bool_)), rare=True)
 @kernel
 def reach_items(slots: Int32s, key_hashes: Int32s, previous: Int32s, passed: Int32s, reached: Bools) -> None:
     """Find the items that a query reaches by the chain of their key's slot (``IndexFile#selectPhyOffset``).

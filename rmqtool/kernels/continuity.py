@@ -97,7 +97,7 @@ def follow_offset(offset: int, count: int, following: int, progress: Int64s) -> 
     return kind, expected, offset
 
 
-@entry(lambda: (*empty(np.int64, np.int64), 0, new_progress(None), *empty(BREAK_ROW, np.int64)))
+@entry(lambda: (*empty(np.int64, np.int64), 0, new_progress(None), *empty(BREAK_ROW, np.int64)), rare=True)
 @kernel
 def find_breaks(
     offsets: Int64s, counts: Int64s, judged: int, progress: Int64s, breaks: Rows, totals: Int64s
@@ -211,7 +211,10 @@ def _follow(
     return filled
 
 
-@entry(lambda: (no_messages(), *empty(np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
+@entry(
+    lambda: (no_messages(), *empty(np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)),
+    rare=True,
+)
 @kernel
 def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows) -> int:
     """Follow the queue offsets of a batch, with the numbers of their queues; half messages have none.
@@ -232,7 +235,7 @@ def follow_rows(batch: MessageBatch, numbers: Int64s, states: Int64s, runs: Rows
     return filled
 
 
-@entry(lambda: (np.empty((0, 5), np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
+@entry(lambda: (np.empty((0, 5), np.int64), np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)), rare=True)
 @kernel
 def follow_places(places: Int64s, states: Int64s, runs: Rows) -> int:
     """Do the same for records that were read before.
@@ -255,7 +258,7 @@ def follow_places(places: Int64s, states: Int64s, runs: Rows) -> int:
     return filled
 
 
-@entry(lambda: (np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)))
+@entry(lambda: (np.empty((0, STATE_WIDTH), np.int64), *empty(RUN_ROW)), rare=True)
 @kernel
 def judge_last(states: Int64s, runs: Rows) -> int:
     """Judge what waits still; there is room for two runs of each queue."""

@@ -212,7 +212,7 @@ def _has_private_names() -> bool:
     needed = {
         FunctionCache: ("_impl_class", "_load_overload", "load_overload", "save_overload", "cache_path"),
         CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
-        DefaultOptions: ("_nrt", "no_cfunc_wrapper", "forceinline"),
+        DefaultOptions: ("_nrt", "no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"),
         CPUCodeLibrary: ("_get_module_for_linking",),
         Dispatcher: ("_compile_for_args",),
     }
@@ -367,7 +367,8 @@ def kernel(function: _Kernel) -> _Kernel:
 
     Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
     costs two atomic operations for each array at each call, more than hashing a key. A kernel that does
-    allocate is refused by the compiler. Nothing calls kernels from C, so they get no wrapper for it.
+    allocate is refused by the compiler. Nothing calls kernels from C, and Python only each `entry`: the
+    others get no wrapper for it, which would be a fifth of compiling, and Python must not call them.
     Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
 
     The function keeps its type, which numba's decorator loses for mypy.
@@ -411,7 +412,8 @@ def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
             return cast("_Kernel", numba.njit(nogil=True, cache=True)(function))
         finally:
             numba.config.CACHE_DIR = others
-    compiled = numba.njit(nogil=True, no_cfunc_wrapper=True, _nrt=False, forceinline=inline)(function)
+    no_wrapper = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+    compiled = numba.njit(nogil=True, _nrt=False, forceinline=inline, **no_wrapper)(function)
     compiled._cache = _KernelCache(function)
     compiled._compile_for_args = _interrupts_later()(compiled._compile_for_args)
     COMPILATION.kernels += 1
@@ -421,14 +423,16 @@ def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
 _ENTRIES: list[tuple[Callable[..., Any], Callable[[], tuple[object, ...]]]] = []
 
 
-def entry(example: Callable[[], tuple[object, ...]]) -> Callable[[_Kernel], _Kernel]:
+def entry(example: Callable[[], tuple[object, ...]], *, rare: bool = False) -> Callable[[_Kernel], _Kernel]:
     """Register a kernel that plain Python calls; those that only kernels call are compiled with these.
 
-    ``example`` returns arguments of the types it gets at work, with nothing to do in them.
+    ``example`` returns arguments of the types it gets at work, with nothing to do in them. ``rare`` ones, for
+    damage or a few commands, are first, so that another process comes to them last.
     """
 
     def register(compiled: _Kernel) -> _Kernel:
-        _ENTRIES.append((compiled, example))
+        _ENTRIES.insert(0 if rare else len(_ENTRIES), (compiled, example))
+        compiled.targetoptions["no_cpython_wrapper"] = False  # type: ignore[attr-defined] # numba's
         return compiled
 
     return register

@@ -192,7 +192,7 @@ def put_keys(entries: Rows, slots: Int32s, header: Int64s, time_diffs: Int32s, p
 _PROPERTY_END = 0x02
 
 
-@entry(lambda: (no_messages(),))
+@entry(lambda: (no_messages(),), rare=True)
 @kernel
 def first_bad_crc(batch: MessageBatch) -> int:
     """Return the first row whose body's checksum is not BODYCRC, the number of rows if there is none."""
@@ -205,7 +205,7 @@ def first_bad_crc(batch: MessageBatch) -> int:
     return len(rows)
 
 
-@entry(lambda: (no_messages(),))
+@entry(lambda: (no_messages(),), rare=True)
 @kernel
 def first_bad_property(batch: MessageBatch) -> int:
     """Return the first row without a ``__CRC32#`` that holds, the number of rows if there is none."""

@@ -65,7 +65,8 @@ print("done")
 _OUTSIDE = """
 import numpy as np
 from rmqtool.kernels.walk import read_i32
-read_i32(np.zeros(7, np.uint8), 4)
+from tests.compiled import from_python
+from_python(read_i32)(np.zeros(7, np.uint8), 4)
 """
 
 

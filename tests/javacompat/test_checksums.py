@@ -9,7 +9,10 @@ from hypothesis import strategies as st
 
 from rmqtool.javacompat import masked_crc32, parse_prop_crc_digits
 from rmqtool.kernels.checksums import crc32, crc32_by_tables
+from tests.compiled import from_python
 from tests.javacompat.vectors import CRC32
+
+CHECKSUMS = [from_python(kernel) for kernel in (crc32, crc32_by_tables)]
 
 
 @pytest.mark.parametrize(("data", "raw"), CRC32)
@@ -45,7 +48,7 @@ def test_tables_and_multiplication_agree(left: bytes, right: bytes, before: int)
     buffer = np.frombuffer(bytes(before) + left + right, np.uint8)
     middle = before + len(left)
     expected = zlib.crc32(left + right)
-    for kernel in (crc32, crc32_by_tables):
+    for kernel in CHECKSUMS:
         first = kernel(buffer, before, middle, 0)
         assert kernel(buffer, middle, len(buffer), first) == expected
         assert kernel(buffer, before, len(buffer), 0) == expected

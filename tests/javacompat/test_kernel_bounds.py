@@ -29,7 +29,8 @@ def test_no_kernel_leaves_its_buffer() -> None:
 def test_a_kernel_that_leaves_its_buffer_is_noticed() -> None:
     script = (
         "import numpy, rmqtool.kernels.checksums as kernels\n"
-        "kernels.crc32(numpy.zeros(20, numpy.uint8), 0, 32, 0)\n"
+        "from tests.compiled import from_python\n"
+        "from_python(kernels.crc32)(numpy.zeros(20, numpy.uint8), 0, 32, 0)\n"
     )
     done = _run(["-c", script])
     assert done.returncode == 1

@@ -22,19 +22,26 @@ from rmqtool.javacompat import (
     string_hash,
 )
 from rmqtool.kernels import bytes as raw
-from rmqtool.kernels import checksums, properties
-from rmqtool.kernels.jit import kernel
+from rmqtool.kernels import checksums, jit, properties
+from tests.compiled import from_python
 from tests.javacompat.byte_strategies import NAMES, key_bytes, mixed_bytes, placed, property_bytes
 from tests.javacompat.vectors import CRC32, HASHES, MALFORMED, NUMBERS, jdk17_utf8
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+abs_int = from_python(properties.abs_int)
+hash_utf8 = from_python(properties.hash_utf8)
+next_key = from_python(properties.next_key)
+find_property = from_python(properties.find_property)
+scan_properties = from_python(properties.scan_properties)
+crc32 = from_python(checksums.crc32)
+int_of, long_of, short_of = map(from_python, (raw.parse_int, raw.parse_long, raw.parse_short))
 
 compiles = settings(deadline=None)  # the first example pays for the compiler
 margins = st.integers(0, 20)
 
 
-@kernel
+@jit.numba.njit
 def _hash_three_bytes(buffer: npt.NDArray[np.uint8], codes: npt.NDArray[np.int64]) -> None:
     """Hash all 65536 sequences of three bytes that begin with the first byte of the buffer."""
     for tail in range(0x10000):
@@ -45,14 +52,14 @@ def _hash_three_bytes(buffer: npt.NDArray[np.uint8], codes: npt.NDArray[np.int64
 
 @pytest.mark.parametrize(("text", "code"), HASHES)
 def test_hash_is_that_of_java_strings(text: str, code: int) -> None:
-    assert properties.hash_utf8(*placed(text.encode(), 0, 0), 0) == code
-    assert properties.abs_int(code) == scalar_abs_int(code)
+    assert hash_utf8(*placed(text.encode(), 0, 0), 0) == code
+    assert abs_int(code) == scalar_abs_int(code)
 
 
 @pytest.mark.parametrize(("octets", "text", "code"), MALFORMED)
 def test_malformed_bytes_are_hashed_as_decoded_by_java(octets: str, text: str, code: int) -> None:
     assert string_hash(text) == code
-    assert properties.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == code
+    assert hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == code
 
 
 @pytest.mark.full
@@ -66,26 +73,26 @@ def test_all_sequences_of_three_bytes_hash_as_in_the_jdk() -> None:
 def test_longer_sequences_hash_as_in_the_jdk() -> None:
     for octets, units in jdk17_utf8("text"):
         text = bytes.fromhex(units).decode("utf-16-be")
-        assert properties.hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == string_hash(text), octets
+        assert hash_utf8(*placed(bytes.fromhex(octets), 0, 0), 0) == string_hash(text), octets
 
 
 @compiles
 @given(mixed_bytes(), st.integers(-(2**31), 2**31 - 1), margins, margins)
 def test_hash_equals_the_scalar_one(data: bytes, seed: int, before: int, after: int) -> None:
-    assert properties.hash_utf8(*placed(data, before, after), seed) == string_hash(decode_utf8(data), seed)
+    assert hash_utf8(*placed(data, before, after), seed) == string_hash(decode_utf8(data), seed)
 
 
 @pytest.mark.parametrize(("data", "raw"), CRC32)
 def test_crc_is_that_of_java(data: bytes, raw: int) -> None:
-    assert checksums.crc32(*placed(data, 0, 0), 0) == raw
+    assert crc32(*placed(data, 0, 0), 0) == raw
 
 
 @compiles
 @given(st.binary(max_size=100), st.binary(max_size=100), margins, margins)
 def test_crc_equals_zlib_and_continues(left: bytes, right: bytes, before: int, after: int) -> None:
-    value = checksums.crc32(*placed(left, before, after), 0)
+    value = crc32(*placed(left, before, after), 0)
     assert value == zlib.crc32(left)
-    assert checksums.crc32(*placed(right, before, after), value) == zlib.crc32(left + right)
+    assert crc32(*placed(right, before, after), value) == zlib.crc32(left + right)
 
 
 def _value(buffer: npt.NDArray[np.uint8], start: int, stop: int) -> str | None:
@@ -105,10 +112,10 @@ def test_properties_found_in_bytes_are_those_of_the_decoded_text(
     buffer, start, stop = placed(data, before, after)
     names, bounds = properties.pack_names(NAMES)
     out = np.full((len(NAMES), 2), 7, np.int64)
-    properties.scan_properties(buffer, start, stop, names, bounds, out)
+    scan_properties(buffer, start, stop, names, bounds, out)
     assert [_value(buffer, *row) for row in out.tolist()] == expected
     single = [names[bounds[wanted] : bounds[wanted + 1]] for wanted in range(len(NAMES))]
-    found = [properties.find_property(buffer, start, stop, name) for name in single]
+    found = [find_property(buffer, start, stop, name) for name in single]
     assert [_value(buffer, *place) for place in found] == expected
 
 
@@ -129,7 +136,7 @@ def test_edges_of_properties(data: bytes, value: str | None) -> None:
     buffer, start, stop = placed(data, 0, 0)
     names, bounds = properties.pack_names(["TAGS", "KEYS"])
     out = np.zeros((2, 2), np.int64)
-    properties.scan_properties(buffer, start, stop, names, bounds, out)
+    scan_properties(buffer, start, stop, names, bounds, out)
     assert _value(buffer, *out[0].tolist()) is None
     assert _value(buffer, *out[1].tolist()) == value
 
@@ -144,7 +151,7 @@ def test_numbers_are_parsed_as_in_java(
     text: str, as_int: int | None, as_long: int | None, as_short: int | None
 ) -> None:
     place = placed(text.encode(), 0, 0)
-    results = [raw.parse_int(*place), raw.parse_long(*place), raw.parse_short(*place)]
+    results = [int_of(*place), long_of(*place), short_of(*place)]
     assert results == [(number is not None, number or 0) for number in (as_int, as_long, as_short)]
 
 
@@ -156,13 +163,13 @@ def test_numbers_are_parsed_as_in_java(
 )
 def test_numbers_equal_the_scalar_ones(text: str, before: int, after: int) -> None:
     place = placed(text.encode(), before, after)
-    results = [raw.parse_int(*place), raw.parse_long(*place), raw.parse_short(*place)]
+    results = [int_of(*place), long_of(*place), short_of(*place)]
     numbers = [parse_int(text), parse_long(text), parse_short(text)]
     assert results == [(number is not None, number or 0) for number in numbers]
 
 
 def test_digits_of_other_scripts_are_left_to_the_scalar_form() -> None:
-    assert raw.parse_int(*placed("\u0663".encode(), 0, 0)) == (False, 0)
+    assert int_of(*placed("\u0663".encode(), 0, 0)) == (False, 0)
     assert parse_int("\u0663") == 3
 
 
@@ -172,7 +179,7 @@ def test_keys_cut_in_bytes_are_those_of_the_decoded_text(data: bytes, before: in
     buffer, position, stop = placed(data, before, after)
     keys = []
     while True:
-        key_start, position = properties.next_key(buffer, position, stop)
+        key_start, position = next_key(buffer, position, stop)
         if key_start < 0:
             break
         keys.append(decode_utf8(buffer[key_start:position].tobytes()))
@@ -182,7 +189,7 @@ def test_keys_cut_in_bytes_are_those_of_the_decoded_text(data: bytes, before: in
 
 def test_read_only_buffers_are_accepted() -> None:
     buffer = np.frombuffer(b"TagA", dtype=np.uint8)
-    assert properties.hash_utf8(buffer, 0, 4, 0) == 2598919
+    assert hash_utf8(buffer, 0, 4, 0) == 2598919
 
 
 def test_vectors_hold_a_digest_for_each_first_byte() -> None:

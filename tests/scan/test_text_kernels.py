@@ -13,15 +13,24 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.kernels.filters import matches
-from rmqtool.kernels.json import LOWER, Style, is_text, put_base64, put_hex, put_number, put_text
+from rmqtool.kernels import filters
+from rmqtool.kernels import json as kernels
+from rmqtool.kernels.json import LOWER, Style
 from rmqtool.report.output import csv_cell, to_json
 from rmqtool.report.terminal import is_cell_text
+from tests.compiled import from_python
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rmqtool.arrays import Buffer
+
+matches = from_python(filters.matches)
+is_text = from_python(kernels.is_text)
+put_base64 = from_python(kernels.put_base64)
+put_hex = from_python(kernels.put_hex)
+put_number = from_python(kernels.put_number)
+put_text = from_python(kernels.put_text)
 
 _SPECIAL = '"\\=+-@\t\r\n\x00\x07\x0b\x1f\x7f\x85\u2028\u202e\ufeff\ufffd é订😀'
 texts = st.text(max_size=24) | st.text(_SPECIAL + "ab", max_size=24)
