@@ -44,7 +44,7 @@ def retention_command(
 
     A broker goes by the time of a file's last change, not by its messages: a copy with the times of its
     original is as old as that, so that an old backup loses all but its last file at the first deleteWhen
-    after its start. The files are those that are missing once runs at TIME find nothing more. --timezone is
+    after its start. A file is shown as deleted if the runs at TIME delete it. --timezone is
     that of the broker's process. TIME: see rmqtool help query.
     """
     store = session.open(store_path, reads_queues=True)

@@ -54,7 +54,7 @@ class FileFate:
 
     Attributes:
         file: Path relative to the store.
-        deleted: Whether it is missing once the broker's runs at that time find nothing more.
+        deleted: Whether the broker's runs at that time delete it.
         due_ms: Earliest run from that time on that deletes it by its age; None for never.
         reason: Cause of both, in a few words.
         written_ms: Time of its last change, by which a file of the log ages; None for others.

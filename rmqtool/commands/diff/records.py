@@ -82,10 +82,11 @@ def record_difference(a: FileQueue, b: FileQueue, log_offset: int, begins: tuple
     left, right = _texts(ours, theirs)
     reason = "; ".join(f"{name}: {side.damage}" for name, side in (("A", ours), ("B", theirs)) if side.damage)
     known = ours.record or theirs.record
+    of = "" if known is None else f", {known.topic}/{known.head.queue_id} #{known.head.queue_offset},"
     return Difference(
         "commitlog",
         Change.CHANGED,
-        f"the records at {log_offset} differ: {reason or ', '.join(left)}",
+        f"the records at {log_offset}{of} differ: {reason or ', '.join(left)}",
         topic=None if known is None else known.topic,
         queue_id=None if known is None else known.head.queue_id,
         queue_offset=None if known is None else known.head.queue_offset,
