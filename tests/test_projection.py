@@ -28,7 +28,7 @@ from rmqtool.commands.topics import TopicsReport
 from rmqtool.dispatch.index_keys import TagRule
 from rmqtool.doctor import ConfigCopy
 from rmqtool.doctor.choices import ConfigChoice
-from rmqtool.findings import Finding, FindingLog, StoreFinding, codes
+from rmqtool.findings import Finding, FindingCode, FindingLog, StoreFinding, codes
 from rmqtool.lookup.context import Reason, Step
 from rmqtool.outcomes import Outcome
 from rmqtool.projection import columns_of, json_object, json_value
@@ -40,7 +40,18 @@ from rmqtool.store import Setting
 PACKAGE = Path(rmqtool.__file__).parent
 OTHERWISE = [
     *(rows.Damage, ColumnFile, StoreFinding),
-    *(Finding, Outcome, Prediction, RebuildReport, Setting, SkippedRange, Step, TagRule, UnreachableRange),
+    *(
+        Finding,
+        FindingCode,
+        Outcome,
+        Prediction,
+        RebuildReport,
+        Setting,
+        SkippedRange,
+        Step,
+        TagRule,
+        UnreachableRange,
+    ),
     *(CarveReport, ConfigChoice, ConfigCopy, ExportReport, RepairReport, StoreOutcome, VerifyReport),
     *(MessageFilter, ResultOptions, StoreSummary, TopicsReport),
 ]

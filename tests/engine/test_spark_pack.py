@@ -95,8 +95,10 @@ def test_it_runs_from_a_zip_archive(tmp_path: Path) -> None:
             if path.is_file() and "__pycache__" not in path.parts:
                 archive.write(path, path.relative_to(ROOT))
     script = (
-        "import rmqtool, rmqtool.kernels.jit as jit, sys, numpy; from rmqtool.kernels.walk import read_i32;"
-        "print(rmqtool.__file__, jit.cache_folder(), read_i32(numpy.ones(8, numpy.uint8), 0));"
+        "import rmqtool, rmqtool.kernels.jit as jit, numpy; from rmqtool.kernels.bytes import join_spans;"
+        "out = numpy.zeros(2, numpy.uint8);"
+        "join_spans(numpy.arange(8, dtype=numpy.uint8), numpy.array([3]), numpy.array([5]), out);"
+        "print(rmqtool.__file__, jit.cache_folder(), bytes(out).hex());"
     )
     found = []
     for path in (tmp_path / "rmqtool.zip", ROOT):
@@ -112,4 +114,5 @@ def test_it_runs_from_a_zip_archive(tmp_path: Path) -> None:
         assert package.startswith(str(path))
         found.append(result)
     assert found[0] == found[1]
+    assert found[0][1] == "0304"
     assert rmqtool.__version__
