@@ -96,6 +96,7 @@ class LogAccount:
         finder = AbsentFinder(surveyed.start, surveyed.start == 0, ENDLESS, surveyed.room)
         reach = self._reach(surveyed)
         consumed = consumed_ends(self.store) if reach > surveyed.end else {}
+        damaged = set(surveyed.unplaced[:, 0].tolist())  # there, and they say otherwise of their queues
         for key in sorted({*self._places, *surveyed.runs}):
             if self._is_light(key, surveyed) or self._is_anothers(key, surveyed):
                 continue
@@ -107,8 +108,7 @@ class LogAccount:
             if key in consumed and not self._is_whole(key, surveyed):
                 ends = [*runs["stop"].tolist(), *(gone.queue_offset + gone.messages for gone in absent)]
                 absent += consumed_beyond(max(ends, default=0), consumed[key], surveyed.end, reach)
-            if len(surveyed.unplaced):
-                absent = [gone for gone in absent if not _is_damaged(gone, surveyed)]
+            absent = [gone for gone in absent if gone.log_offset not in damaged]
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
 
@@ -195,11 +195,6 @@ def _free(units: LiveUnits, surveyed: SurveyedLog) -> LiveUnits:
     units = units.only(units.physical_offsets >= surveyed.start)
     ranges = units.physical_offsets, units.sizes
     return units.only(surveyed.is_free(*ranges) | surveyed.meets_unplaced(*ranges))
-
-
-def _is_damaged(absent: Absent, surveyed: SurveyedLog) -> bool:
-    """Return whether the record of a message is there, and says otherwise of its queue."""
-    return absent.log_offset is not None and bool(np.isin(absent.log_offset, surveyed.unplaced[:, 0]))
 
 
 def _generations(runs: Rows, pins: list[Pin]) -> Iterator[tuple[list[Pin], Kept, bool]]:

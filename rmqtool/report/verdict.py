@@ -233,11 +233,15 @@ def _forgets(predictions: Sequence[Prediction]) -> str:
     return " and ".join(f"what {name} held" for name in files)
 
 
+def _commands(verdict: Verdict) -> CommandLines:
+    report = verdict.report
+    return CommandLines(report.store, verdict.setting_arguments, report.directories)
+
+
 def _next_words(verdict: Verdict) -> list[str] | None:
     """Return the next command: that of the recommended action, or what is known without outcomes."""
     report = verdict.report
-    store = report.store
-    commands = CommandLines(store, verdict.setting_arguments, report.directories)
+    store, commands = report.store, _commands(verdict)
     if report.interrupted is not None:
         return _verify(verdict)
     if codes.IO_DENIED.code in report.findings.counts:
@@ -454,8 +458,7 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     """Return the document of one store; parts that were not requested have no key."""
     document = json_object(verdict.report)
     document["findings"] = list(finding_objects(verdict))
-    report = verdict.report
-    commands = CommandLines(report.store, verdict.setting_arguments, report.directories)
+    commands = _commands(verdict)
     for outcome, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
         if outcome.refused is None:
             value["command"] = shlex.join(commands.of(outcome.action, outcome.setting))

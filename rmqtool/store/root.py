@@ -51,7 +51,7 @@ def links_out(store: Store, *, in_topics: bool = False) -> Iterator[tuple[str, L
 
 def _links(store: Store, *, in_topics: bool) -> Iterator[Location]:
     for part in dict.fromkeys(path for root in store.roots.values() for path in root.paths):
-        if part.real() != part.parent.real() / part.name:
+        if _is_link(part):
             yield part
         yield from _links_in(part, store.listing)
     trees = (store.roots[kind] for kind in QUEUE_KINDS if in_topics and kind in store.roots)
@@ -61,6 +61,10 @@ def _links(store: Store, *, in_topics: bool) -> Iterator[Location]:
             yield from _links_in(topic, store.listing)
             for queue in list_directories(topic, store.base, store.listing)[0]:
                 yield from _links_in(queue, store.listing)
+
+
+def _is_link(path: Location) -> bool:
+    return path.real() != path.parent.real() / path.name
 
 
 def _links_in(directory: Location, listing: Listing) -> Iterator[Location]:
@@ -239,10 +243,8 @@ class Store(StoreFiles):
         if self.root is None or not (self.root / EPOCHS).is_there():
             return None
         for name in (EPOCHS, f"{EPOCHS}.bak"):
-            epochs = (
-                epochs_of((self.root / name).read_head(_LARGEST)) if (self.root / name).is_there() else None
-            )
-            if epochs:
+            path = self.root / name
+            if path.is_there() and (epochs := epochs_of(path.read_head(_LARGEST))):
                 return epochs
         return {}
 
@@ -272,11 +274,11 @@ class Store(StoreFiles):
     def directories(self) -> tuple[str, ...]:
         """Paths that a copy must have, the store's own first, where links or settings put parts elsewhere.
 
-        None where all of it lies in its own directory.
+        Empty where all of it lies in its own directory.
         """
         places = dict.fromkeys(path for root in self.roots.values() for path in root.paths)
         apart = [str(path) for path in places if not path.is_relative_to(self.base)]
-        is_linked = self.base.real() != self.base.parent.real() / self.base.name
+        is_linked = _is_link(self.base)
         with suppress(DeniedError):  # IO-DENIED reports it
             is_linked = is_linked or any(links_out(self, in_topics=True))
         return (str(self.base), *apart) if apart or is_linked else ()

@@ -67,17 +67,17 @@ def judge_copies(
         promote = better.side
     following: tuple[Following, ...] = ()
     if all(store.kind is PathKind.STORE for store in stores):
-        doubt = _doubt(stores, histories)
+        doubt, is_controlled = _doubt(stores, histories), _is_controlled(stores)
         following = tuple(
             Following(slave.side, Answer.UNKNOWN, doubt)
             if doubt
             else _by_epochs((slave, master), stores, parting.log_offset)
-            if _is_controlled(stores)
+            if is_controlled
             else _following((slave, master), stores, histories, parting.log_offset)
             for slave, master in (shares[::-1], shares)
         )
         promote = None if doubt else promote
-        if promote is not None and _is_controlled(stores):  # the one that the controller prefers
+        if promote is not None and is_controlled:  # the one that the controller prefers
             newest = [
                 (max(store.epochs or {}, default=0), share.end)
                 for store, share in zip(stores, shares, strict=True)
