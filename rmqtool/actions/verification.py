@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import re
 import shlex
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool.check import MAX_LEVEL, VerifyInterruptedError, VerifyReport, VerifyRequest, VerifyRun
 from rmqtool.check.run import check
-from rmqtool.errors import EnvironmentFailureError, ExitStatus
-from rmqtool.findings import NOT_READ, FailOn, FindingLog, Severity, Structure, advises_rebuild
+from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus
+from rmqtool.findings import NOT_READ, FailOn, FindingLog, Severity, Structure, advises_rebuild, codes
 from rmqtool.store.kinds import PathKind
 from rmqtool.store.layouts import Deed
+from rmqtool.store.segments import denied_finding
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from rmqtool.account.lost import LostMessage
     from rmqtool.progress import Progress
+    from rmqtool.recovery import Prediction
     from rmqtool.releases import Release
     from rmqtool.store import Store
+
+    LostLines = AbstractContextManager[Callable[[LostMessage], object] | None]
 
 
 def verify(request: VerifyRequest, progress: Progress) -> VerifyReport:
@@ -77,6 +84,35 @@ def foresee(run: VerifyRun, store: Store, release: Release | None = None) -> Non
                 add_skipped(run.findings, failure)
         else:
             run.note(outcomes=outcomes, release=broker.name)
+
+
+def predict(
+    run: VerifyRun, store: Store, releases: Sequence[Release | None], lost: LostLines
+) -> tuple[Prediction, ...]:
+    """Add what a start of each release does, and what it costs if it is one; None is the store's own release.
+
+    ``lost`` opens the receiver of every message that will be lost. A finding says why nothing is predicted.
+    """
+    from rmqtool.outcomes import start_findings as harm_findings
+    from rmqtool.recovery import add_skipped, start_findings
+    from rmqtool.recovery.predict import NotPredictedError, predict_recovery
+
+    try:
+        with run.stage("prediction"), lost as tell_lost:
+            predictions = tuple(
+                predict_recovery(store, release or store.settings.release, tell_lost) for release in releases
+            )
+    except (NotPredictedError, EnvironmentFailureError) as failure:
+        add_skipped(run.findings, failure)
+        if isinstance(failure, DeniedError) and codes.IO_DENIED.code not in run.findings.counts:
+            run.findings.add(denied_finding(failure, store.base))
+        return ()
+    for prediction in predictions:
+        run.findings.extend(start_findings(prediction))
+    if len(predictions) == 1:
+        foresee(run, store, predictions[0].release)
+        run.findings.extend(harm_findings(run.report.outcomes, predictions[0].release.name))
+    return predictions
 
 
 def _advise(run: VerifyRun, store: Store) -> None:

@@ -13,7 +13,7 @@ import click
 
 from rmqtool.cli.options import A_STORE, StorePath, completed_by
 from rmqtool.cli.session import Session, command
-from rmqtool.cli.verify import INFERRED, explain, verified
+from rmqtool.cli.verify import INFERRED, explain, verdict_on
 from rmqtool.commands.explain import ExplainedLine, explained_lines, look_up, named
 from rmqtool.engine import EngineOptions
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
@@ -66,7 +66,7 @@ def explain_command(session: Session, line: str, store_path: StorePath | None) -
     store = session.open(store_path, reads_queues=True)
     if store.kind != PathKind.STORE:
         raise UsageError(f"{store_path}: is not a store root, with which lines are compared")
-    verdict, _ = verified(session, None, INFERRED, store, EngineOptions("local"), session.console)
+    verdict = verdict_on(session, store, EngineOptions("local"), session.console, INFERRED)
     for explained in lines:
         look_up(explained, store.files, verdict.report.findings)
     session.console.close()

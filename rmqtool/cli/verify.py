@@ -6,15 +6,13 @@ All files are checked before the work begins, which may take hours.
 from __future__ import annotations
 
 import re
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from rmqtool.check import VerifyReport, VerifyRequest, VerifyRun
+from rmqtool.check import VerifyRequest
 from rmqtool.cli.group import Command
 from rmqtool.cli.options import (
     A_PATH,
@@ -29,7 +27,7 @@ from rmqtool.cli.options import (
     type_option,
 )
 from rmqtool.cli.session import Session, command
-from rmqtool.errors import DeniedError, EnvironmentFailureError, ExitStatus, UsageError
+from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import counted
 from rmqtool.projection import json_object
 from rmqtool.releases import RELEASES
@@ -44,7 +42,6 @@ from rmqtool.report.verdict import (
     write_verdict,
 )
 from rmqtool.store import PathKind
-from rmqtool.store.segments import label_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -52,11 +49,11 @@ if TYPE_CHECKING:
     from rmqtool.api.store import Store
     from rmqtool.commands.explain import ExplainedLine
     from rmqtool.commands.fleet import FleetReport
-    from rmqtool.commands.verify import Comparison, Verdict
+    from rmqtool.commands.verify import Verdict
     from rmqtool.engine import Engine, EngineOptions
     from rmqtool.findings import FindingCode
     from rmqtool.progress import Progress
-    from rmqtool.recovery import Prediction
+    from rmqtool.releases import Release
     from rmqtool.report.fleet import Forms
 
 _PREDICT = "--predict-recovery"
@@ -178,19 +175,19 @@ def verify_command(
 
         fleet = Fleet(session, paths, _forms(), kind=type_name, reads_queues=True)
         files = VerifyFiles(session, fleet.stores, reports)
-        question = partial(verified, session, None, predict)
+        question = partial(_verdict_and_status, session, predict)
         return fleet.ask(question, engine, then=partial(_write_reports, files))
     store = session.open(paths[0], type_name, reads_queues=True)
     _refuse_prediction(store, predict)
     files = VerifyFiles(session, [store], reports, baseline, manifest, lost)
     session.note_settings(store)
-    verdict, status = verified(session, files, predict, store, engine, session.console)
+    verdict = verdict_on(session, store, engine, session.console, predict, files)
     session.console.close()
-    files.end([verdict], status)
+    files.end([verdict], verdict.status)
     with session.output(store, whole=True) as stream:
         text = partial(verify_text, verdict, notes=session.common.verbose)
         session.write(stream, text, partial(write_verdict, verdict))
-    return status
+    return verdict.status
 
 
 def explain(
@@ -209,40 +206,41 @@ def explain(
     return ExitStatus.CLEAN if verdict is None else verdict.status
 
 
-def verified(
+def verdict_on(
     session: Session,
-    files: VerifyFiles | None,
-    predict: str | None,
     store: Store,
     engine: Engine | EngineOptions,
     progress: Progress,
-) -> tuple[Verdict, ExitStatus]:
-    """Verify a store, and return the verdict on it; an interrupted run has one of what it has seen."""
-    from rmqtool.actions.verification import verify
-    from rmqtool.check import VerifyInterruptedError, VerifyRun
-    from rmqtool.commands.verify import Verdict
+    predict: str | None,
+    files: VerifyFiles | None = None,
+) -> Verdict:
+    """Verify a store with the options of the command line."""
+    from rmqtool.commands.verify.run import Verification, verified
 
-    _refuse_prediction(store, predict)
-    predictions: tuple[Prediction, ...] = ()
-    request = session.request(VerifyRequest, store=store.files, engine=engine)
+    wanted = Verification(
+        session.request(VerifyRequest, store=store.files, engine=engine),
+        session.fail_on,
+        () if predict is None else _releases(predict),
+        setting_arguments=session.common.setting_words,
+    )
     if files is not None:
-        request = replace(request, max_findings=request.max_findings + files.known_findings)
-    try:
-        report = verify(request, progress)
-    except VerifyInterruptedError as stop:
-        report = stop.report
-    else:
-        run = VerifyRun(report)
-        with suppress(KeyboardInterrupt):  # the report says so
-            if files is not None:
-                files.manifest(store, run, session.common.jobs)
-            if predict is not None:
-                predictions = _predict(store, run, session, predict, None if files is None else files.lost)
-        report = run.report
-    compared = None if files is None else files.compare(report)
-    part = None if store.kind == PathKind.STORE else label_of(store.files.place.path, store.files.base)
-    words = session.common.setting_words
-    verdict = Verdict(report, session.fail_on, compared, predictions, part, words)
+        lost = session.lost_lines(store, files.lost)
+        wanted = wanted._replace(lost=lost, manifest=files.manifest, baseline=files.baseline)
+    return verified(wanted, progress)
+
+
+def _releases(predict: str) -> tuple[Release | None, ...]:
+    """Return releases by a value of ``--predict-recovery``; None is the one that wrote the store."""
+    if predict == INFERRED:
+        return (None,)
+    return tuple(RELEASES.values()) if predict == _ALL else (RELEASES[predict],)
+
+
+def _verdict_and_status(
+    session: Session, predict: str | None, store: Store, engine: Engine | EngineOptions, progress: Progress
+) -> tuple[Verdict, ExitStatus]:
+    _refuse_prediction(store, predict)
+    verdict = verdict_on(session, store, engine, progress, predict)
     return verdict, verdict.status
 
 
@@ -250,34 +248,6 @@ def _refuse_prediction(store: Store, predict: str | None) -> None:
     """Refuse to predict what a start would do to a part of a store."""
     if predict is not None and store.kind != PathKind.STORE:
         raise UsageError(f"{_PREDICT} is about whole stores; give a store root")
-
-
-def _predict(
-    store: Store, run: VerifyRun, session: Session, wanted: str, lost: Path | None
-) -> tuple[Prediction, ...]:
-    from rmqtool.actions.verification import foresee
-    from rmqtool.findings import codes
-    from rmqtool.outcomes import start_findings as harm_findings
-    from rmqtool.recovery import add_skipped, start_findings
-    from rmqtool.recovery.predict import NotPredictedError
-    from rmqtool.store.segments import denied_finding
-
-    releases = RELEASES if wanted == _ALL else [None if wanted == INFERRED else wanted]
-    with run.stage("prediction"):
-        try:
-            with session.lost_lines(store, lost) as tell_lost:
-                predictions = tuple(store.predict_recovery(release, lost=tell_lost) for release in releases)
-        except (NotPredictedError, EnvironmentFailureError) as failure:
-            add_skipped(run.findings, failure)
-            if isinstance(failure, DeniedError) and codes.IO_DENIED.code not in run.findings.counts:
-                run.findings.add(denied_finding(failure, store.files.base))
-            return ()
-        for prediction in predictions:
-            run.findings.extend(start_findings(prediction))
-    if len(predictions) == 1:
-        foresee(run, store.files, predictions[0].release)
-        run.findings.extend(harm_findings(run.report.outcomes, predictions[0].release.name))
-    return predictions
 
 
 class VerifyFiles:
@@ -298,62 +268,38 @@ class VerifyFiles:
         manifest: Target | None = None,
         lost: Path | None = None,
     ) -> None:
-        self._session, self._reports, self._manifest, self.lost = session, reports, manifest, lost
-        self._baseline = self._lines = None
+        self._session, self._reports, self.lost = session, reports, lost
+        self.baseline = self.manifest = None
         new = [session.lost_file(lost)]
-        if self._manifest is not None and self._manifest.purpose == "write":
-            new.append(self._manifest.path)
+        is_new = manifest is not None and manifest.purpose == "write"
+        if manifest is not None and is_new:
+            new.append(manifest.path)
         outputs = [session.common.output, *(target.path for target in reports)]
         check_output_files(outputs, [root for store in stores for root in store.files.evidence_roots], new)
         if baseline is not None:
             from rmqtool.commands.verify import load_baseline
 
-            self._baseline = load_baseline(baseline)
-        if self._manifest is not None and self._manifest.purpose == "check":
-            from rmqtool.commands.verify.manifest import load_manifest
+            self.baseline = load_baseline(baseline)
+        if manifest is not None:
+            from rmqtool.commands.verify.manifest import Manifest, load_manifest
 
-            self._lines = load_manifest(self._manifest.path)
-
-    @property
-    def known_findings(self) -> int:
-        """Return the room that known findings of a code need beside new ones."""
-        return 0 if self._baseline is None else self._baseline.largest
-
-    def compare(self, report: VerifyReport) -> Comparison | None:
-        """Compare findings with the baseline, and report those that only their number shows."""
-        if self._baseline is None:
-            return None
-        comparison = self._baseline.compare(report.findings, complete=report.interrupted is None)
-        for code, count in comparison.by_number.items():
-            self._session.console.warn(
-                f"{counted(count, 'finding')} of {code} known by number only, as the baseline does not list"
-                " them; write it again with a higher --max-findings"
-            )
-        return comparison
-
-    def manifest(self, store: Store, run: VerifyRun, jobs: int | None) -> None:
-        """Write the manifest, or add what differs from it to what was found."""
-        if self._manifest is None:
-            return
-        from rmqtool.commands.verify.manifest import check_manifest, make_manifest
-
-        console, path = self._session.console, self._manifest.path
-        with run.stage("manifest"):
-            if self._lines is not None:
-                run.findings.extend(check_manifest(store.files, path, self._lines, jobs, console))
-                return
-            lines = make_manifest(store.files, jobs, console, run.findings)
-            write_whole(path, b"".join(line.to_bytes() for line in lines))
-        files = counted(len(lines), "file")
-        console.note(f"{path}: SHA-256 of {files}; check with verify --manifest check:FILE")
+            lines = None if is_new else load_manifest(manifest.path)
+            self.manifest = Manifest(manifest.path, is_new, lines, session.common.jobs)
 
     def end(
         self, verdicts: Sequence[Verdict], status: ExitStatus, failures: Mapping[str, str] | None = None
     ) -> None:
-        """Write the reports, each whole, or say that an interrupted run has none.
+        """Write the manifest, and the reports, each whole, or say that an interrupted run has none.
 
         JUnit has no way to say that something is missing: half a run would look like a sound store.
         """
+        manifest = self.manifest
+        if manifest is not None and manifest.is_new and manifest.lines is not None:
+            write_whole(manifest.path, b"".join(line.to_bytes() for line in manifest.lines))
+            files = counted(len(manifest.lines), "file")
+            self._session.console.note(
+                f"{manifest.path}: SHA-256 of {files}; check with verify --manifest check:FILE"
+            )
         if status is ExitStatus.INTERRUPTED:
             names = [str(report.path) for report in self._reports]
             missing = f", and not written to {', '.join(names)}" if names else ""

@@ -84,7 +84,7 @@ def kernel_filter(messages: MessageFilter, odd_flags: int) -> KernelFilter:
     )
 
 
-SPLIT_BYTES = 4 << 20
+SPLIT_BYTES = 8 << 20
 
 Ranges: TypeAlias = tuple[tuple[int, int], ...]
 """Parts of a log, physical offsets, ascending; each lies in one file, and begins with a record."""

@@ -255,18 +255,18 @@ def test_findings_of_an_earlier_run_count(run: Runner, fleet: Path, tmp_path: Pa
 def test_a_defect_of_the_tool_is_the_failure_of_one_store(
     run: Runner, fleet: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    verified = verify.verified
+    verdict_on = verify.verdict_on
 
-    def question(session: Any, files: Any, predict: Any, store: Any, *more: Any) -> Any:  # noqa: ANN401 - passed on
+    def question(session: Any, store: Any, *more: Any) -> Any:  # noqa: ANN401 - passed on
         if "/a/" in str(store.path):
             raise ZeroDivisionError("of nothing")
         if "/b/" in str(store.path):
             raise RefusedError(f"{store.path}: somebody holds it")
         if "/d/" in str(store.path):
             raise KeyboardInterrupt
-        return verified(session, files, predict, store, *more)
+        return verdict_on(session, store, *more)
 
-    monkeypatch.setattr(verify, "verified", question)
+    monkeypatch.setattr(verify, "verdict_on", question)
     done = run("verify", fleet / "*" / "store", "--format", "json")
     found = {Path(one["store"]).parent.name: one for one in done.document["stores"]}
     assert done.status == 130

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.actions.verification import foresee, verify
+from rmqtool.actions.verification import predict, verify
 from rmqtool.check import VerifyRequest, VerifyRun
 from rmqtool.check.digests import Hashed, ListedFile, hash_all
 from rmqtool.commands.report import (
@@ -22,9 +23,6 @@ from rmqtool.derived.positions import read_checkpoint
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import FileKind, Location, location_of
 from rmqtool.lookup.delayed import DelayedMessages, delayed_messages
-from rmqtool.outcomes import start_findings as harm_findings
-from rmqtool.recovery import Prediction, add_skipped, start_findings
-from rmqtool.recovery.predict import NotPredictedError, predict_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record
@@ -38,6 +36,7 @@ if TYPE_CHECKING:
     from rmqtool.account import LogLosses
     from rmqtool.account.lost import LostMessage
     from rmqtool.progress import Progress
+    from rmqtool.recovery import Prediction
 
 
 _SMALL_BYTES = 8 << 20
@@ -131,9 +130,8 @@ def gather(
             progress,
         )
     )
-    with run.stage("prediction"):
-        progress.stage("next start", None)
-        predictions, lost = _predictions(store, run)
+    progress.stage("next start", None)
+    predictions, lost = _predictions(store, run)
     provenance = provenance_of(
         *(store, request.version, request.command, request.broker_conf, progress), log=request.hash_log
     )
@@ -160,16 +158,10 @@ def _predictions(store: Store, run: VerifyRun) -> tuple[tuple[Prediction, ...], 
         if len(messages) < NAMED:
             messages.append(message)
 
-    try:
-        prediction = predict_recovery(store, store.settings.release, add)
-    except (NotPredictedError, EnvironmentFailureError) as failure:
-        add_skipped(run.findings, failure)
-        return (), ()
-    run.findings.extend(start_findings(prediction))
-    foresee(run, store, prediction.release)
-    run.findings.extend(harm_findings(run.report.outcomes, prediction.release.name))
-    run.note(log_losses=run.report.log_losses or prediction.log_losses)
-    return (prediction,), tuple(messages)
+    predictions = predict(run, store, [None], nullcontext(add))
+    for prediction in predictions:
+        run.note(log_losses=run.report.log_losses or prediction.log_losses)
+    return predictions, tuple(messages)
 
 
 def _losses(predictions: Sequence[Prediction], log_losses: LogLosses | None) -> tuple[TopicLoss, ...]:

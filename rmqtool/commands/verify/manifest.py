@@ -6,6 +6,7 @@ The manifest is that of ``sha256sum``; ``cd STORE && sha256sum -c FILE`` checks 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,34 @@ from rmqtool.findings import Finding, FindingCode, FindingLog, codes
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from rmqtool.check import VerifyRun
     from rmqtool.progress import Progress
     from rmqtool.store import Store
+
+
+@dataclass
+class Manifest:
+    """Lines that a store is compared with, or that it gets.
+
+    Attributes:
+        path: file of the lines.
+        is_new: Whether the lines are to be made.
+        lines: lines in the file; None if they are not made yet.
+        jobs: processes that hash; None is one for each processor.
+    """
+
+    path: Path
+    is_new: bool
+    lines: list[ManifestLine] | None
+    jobs: int | None = None
+
+    def add(self, run: VerifyRun, store: Store, progress: Progress) -> None:
+        """Make the lines, or add what differs from them to the findings."""
+        with run.stage("manifest"):
+            if self.is_new:
+                self.lines = make_manifest(store, self.jobs, progress, run.findings)
+            elif self.lines is not None:
+                run.findings.extend(check_manifest(store, self.path, self.lines, self.jobs, progress))
 
 
 def make_manifest(
