@@ -104,7 +104,7 @@ def flag(summary: str, **more: Any) -> Any:
     return _field(Option(ValueKind.FLAG, summary, default=False, **more))
 
 
-def number(summary: str, default: int | None = None, *, metavar: str | None = "N", **more: Any) -> Any:
+def number(summary: str, default: int | None = None, *, metavar: str = "N", **more: Any) -> Any:
     """Return a field of an integer, from 0 unless ``least`` is another."""
     return _field(Option(ValueKind.NUMBER, summary, default, metavar=metavar, **more))
 

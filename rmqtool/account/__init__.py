@@ -175,7 +175,7 @@ def lost_words(messages: int, undecided: int = 0) -> str:
         undecided: of these, those that only units beyond the log's end name.
     """
     lost = f"{counted(messages - undecided, 'message is', 'messages are', spec=',')} lost from the log"
-    may_be = f"{counted(undecided, 'message', spec=',')} may be lost: only units lead beyond the log's end"
+    may_be = f"{counted(undecided, 'message', spec=',')} may be lost: only units point past the log's end"
     if not undecided:
         return lost
     return may_be if undecided == messages else f"{lost}, and {may_be}"
@@ -271,14 +271,14 @@ def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:
         sure: no kill and no truncation explains it.
     """
     messages = counted(losses.beyond, "message", spec=",")
-    units = "index items lead" if losses.indexed == losses.beyond else "units lead"
-    units = "a unit leads" if losses.listed == losses.beyond == 1 else units
+    witnesses = {losses.indexed: "the index still lists", losses.consumed: "consumers have read"}
+    witness = witnesses.get(losses.beyond, "the queues still list")
     return Finding(
         code=codes.CL_LOST,
         physical_offset=end,
         length=losses.beyond_bytes,
         expected=losses.beyond,
         observed=0,
-        message=f"{messages} beyond the log's last record, which ends at {end}: {units} there",
+        message=f"{witness} {messages} past the log's end, {end}",
         severity_override=None if sure else Severity.WARNING,
     )

@@ -22,7 +22,7 @@ CHECKPOINT_CODES = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, c
 QUEUE_DIRECTORIES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {Structure.CONSUMEQUEUE: QUEUE_DIRECTORIES, Structure.INDEX: ("index",)}
 _PROOF = (
-    "the present ones name messages beyond the log's end, and those made would not: restore the log's"
+    "the present one names messages past the log's end, a rebuilt one would not: restore the log's"
     " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
 )
 

@@ -70,7 +70,6 @@ class VerifyRequest:
     level: int = options.number(
         "0 layout, 1 each file on its own, 2 queues and index against the log, 3 completeness.",
         MAX_LEVEL,
-        metavar=None,
         most=MAX_LEVEL,
     )
     max_findings: int = options.max_findings(100, "listed")

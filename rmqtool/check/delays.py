@@ -60,7 +60,7 @@ class DelayBalance:
             again = int((of_queue & ~is_passed & (delayed["target"] >= start)).sum())
             messages = counted(len(never), "message", spec=",")
             text = (
-                f"delay level {queue_id + 1} stands at {offset} in {SCHEDULE_TOPIC}/{queue_id}, and"
+                f"delay level {queue_id + 1} has offset {offset} in {SCHEDULE_TOPIC}/{queue_id}, and"
                 f" {messages} below it were never delivered, the first #{start}, stored"
                 f" {utc_text(int(first['store_timestamp_ms']))}"
                 + (f"; {counted(again, 'later one', 'later ones')} below it had a delivery" if again else "")

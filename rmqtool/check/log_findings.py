@@ -75,7 +75,7 @@ def unlisted_batch_topics(store: Store, plans: Iterable[QueuePlan]) -> Iterator[
             file="config/topics.json",
             topic=topic,
             expected="BatchCQ",
-            message=f"topic {topic} has batch queues, as its records carry inner batches, and"
+            message=f"topic {topic} has batch queues, as its records hold inner batches, and"
             " config/topics.json does not say so: a broker writes simple queues for it",
             remedy_override=f"Before the next start, put {entry} into config/topics.json; then rebuild the"
             " consume queues (rmqtool rebuild).",

@@ -159,7 +159,7 @@ def _offset_finding(consumed: Consumed, bounds: Bounds) -> Iterator[Finding]:
         observed=consumed.offset,
         effect_override=_DELAY_EFFECT if is_of_level else None,
         remedy_override=_DELAY_REMEDY if is_of_level else None,
-        message=f"{consumed.reader} stands at {consumed.offset} in {queue}, {where}, {limit}",
+        message=f"{consumed.reader} has offset {consumed.offset} in {queue}, {where}, {limit}",
     )
 
 

@@ -263,17 +263,18 @@ class Command(click.Command):
         return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the command's first options, or its own in their sections, and where the others are."""
+        """Write the command's first options, or all its own in their sections, and where the others are."""
         options = [param for param in self.get_params(ctx) if isinstance(param, click.Option)]
         own = [option for option in options if not (isinstance(option, SectionOption) and option.shared)]
         if SHOWS_SHARED in ctx.meta:
             write_sections(options, ctx, formatter)
             return
-        if self._first and _SHOWS_ALL not in ctx.meta:
-            by_name = {option.opts[-1]: option for option in own}
-            write_sections([by_name[name] for name in self._first], ctx, formatter, _SECTIONS[:1])
-        else:
+        if _SHOWS_ALL in ctx.meta:
             write_sections(own, ctx, formatter)
+        else:
+            by_name = {option.opts[-1]: option for option in own}
+            first = [by_name[name] for name in self._first or by_name]
+            write_sections(first, ctx, formatter, _SECTIONS[:1])
         if len(own) < len(options):
             formatter.write(f"\n{_SHARED}\n")
 

@@ -179,7 +179,7 @@ def _query_copies(
     keys = None if keys_file is None else read_keys(keys_file, session.request(QueryRequest).topic)
     answers, findings = dict[str, list[rows.Message]](), FindingLog()
     for path, why in failures.items():
-        session.console.error(f"{path}: {why}")
+        session.console.error(f"{path}: {why.removeprefix(f'{path}: ')}")
     for store in stores:
         session.console.note(f"{store.location}:")
         answer = store.query(keys=keys, progress=session.console, **given)
@@ -265,13 +265,13 @@ def _next(
     """Yield what else could be tried, each with its command line."""
     root = store.files.place.root
     if not has_structure and root is not None and root != store.files.place.path:
-        yield f"query the whole store: {command_line(store_paths=root)}"
+        yield f"query the whole store:\n  {command_line(store_paths=root)}"
     if has_structure and not explain:
-        yield f"to see why: {command_line('--explain')}"
+        yield f"to see why:\n  {command_line('--explain')}"
     if lost:
-        yield f"to look for it in a replica: {command_line(store_paths='REPLICA')}"
+        yield f"to look for it in a replica:\n  {command_line(store_paths='REPLICA')}"
     elif not request.scan and not request.collisions and request.offset is None:
-        yield f"to walk the log itself: {command_line('--scan')}"
+        yield f"to walk the log itself:\n  {command_line('--scan')}"
 
 
 _LARGEST_BYTES = 256 << 20

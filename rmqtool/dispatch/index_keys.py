@@ -209,7 +209,7 @@ def _rule_of_index(index: _Index, store: Store) -> TagRule | None:
     ]
     begin = ALL_TAG_ITEMS if samples[0].has_tag_item else NO_TAG_ITEMS
     value = TagItems((*begin.turns, *(index.turn(*pair) for pair in pairs)))
-    reason = f"so it is in {len(samples)} sampled messages of the present index"
+    reason = f"so it is with {len(samples)} sampled messages of the present index"
     return TagRule(value, Origin.INFERRED, reason)
 
 

@@ -40,6 +40,14 @@ class BrokerTakes(StrEnum):
     UNKNOWN = "unknown"  # a copy that decides may not be read here
 
 
+def _consequences(effect: OffsetEffect | ConfigChoice) -> str:
+    """Return how many messages come again, and how many never come."""
+    least, most = effect.again_at_least, effect.again_at_most
+    bound = "" if least == most else f"{least:,} to " if least else "at most "
+    skipped = f"at most {effect.skipped_at_most:,}" if effect.skipped_at_most else "none"
+    return f"redelivers {f'{bound}{most:,}' if most else 'none'}, skips {skipped}"
+
+
 @dataclass(frozen=True, slots=True)
 class OffsetEffect:
     """Effect of a choice on one reader of one queue; numbers are messages of that queue.
@@ -70,6 +78,8 @@ class OffsetEffect:
     again_at_least: int
     again_at_most: int
     skipped_at_most: int
+
+    consequences = property(_consequences)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +115,7 @@ class ConfigChoice:
         """Return the number of entries and the effects on readers, as parts of a sentence."""
         said = [counted(self.entries, "entry", "entries", spec=",")]
         if self.effects:
-            said.append(f"{self.again_at_least:,} to {self.again_at_most:,} messages again")
-            said.append(f"up to {self.skipped_at_most:,} skipped")
+            said.append(_consequences(self))
         return said
 
     def data(self, root: Location) -> bytes:

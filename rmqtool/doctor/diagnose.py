@@ -31,6 +31,7 @@ from rmqtool.doctor.choices import (
 )
 from rmqtool.doctor.offset_evidence import sent_back_offsets
 from rmqtool.errors import DeniedError, EnvironmentFailureError
+from rmqtool.findings import counted
 from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
 
@@ -48,9 +49,8 @@ _FORGETFUL = (BrokerTakes.FILE, BrokerTakes.BACKUP, BrokerTakes.REFUSES, BrokerT
 _ENTRY_DEPTH = 2  # of members that are entries; deeper ones are offsets by queue
 _READ_AND_WRITE = 6  # PermName: PERM_READ | PERM_WRITE
 _SENT_BACK = (
-    "the place after the last message that each group sent back, by every copy that is left, so that it had"
-    " read to there, and the start of queues of which none came back; what it was still consuming then is not"
-    " delivered again"
+    "after the last message of each queue that the group sent back, else the start of the queue; what it was"
+    " still consuming then is not delivered again"
 )
 
 
@@ -195,7 +195,7 @@ def _beginning_of(copy: ConfigCopy, copies: tuple[ConfigCopy, ...]) -> ConfigCho
     """Return what of a copy can be decoded as a choice."""
     origin = dict(zip((copied.file for copied in copies), ("", "bak-", "tmp-"), strict=True))[copy.file]
     if copy.state is CopyState.TRAILED:
-        about = f"{copy.file} without the bytes after it, the end of a longer one before"
+        about = f"{copy.file} without the bytes after it, left of a longer version"
         return ConfigChoice(f"{origin}whole", about, copy.document)
     return ConfigChoice(f"{origin}prefix", f"the whole entries of {copy.file}, which is cut", copy.document)
 
@@ -267,7 +267,7 @@ def _from_directories(
             table[topic] = _topic(topic, queues, batch=topic in ends.batch_topics)
             added += 1
     if added:
-        about = f"what the copies have, and {added} topics more, with the number of their queues"
+        about = f"what the copies have, and {counted(added, 'more topic')} with the number of their queues"
         yield ConfigChoice("queues", about, document)
 
 

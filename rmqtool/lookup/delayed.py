@@ -124,7 +124,7 @@ def state_of(index: SoundIndex, record: Record, now_ms: int) -> str | None:
     topic = properties.get("REAL_TOPIC", "its topic")
     copies = index.delivered([record])
     if has_come and copies is None:
-        return f"due {utc_text(due_ms)}, which its reader has passed: whether it was delivered is not known"
+        return f"due {utc_text(due_ms)}, and its level or the timer is past it; delivered or not is unknown"
     if has_come and (never := never_delivered(index, record)) is not None:
         return never
     if copies is not None and copies[0]:

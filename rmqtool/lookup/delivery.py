@@ -78,9 +78,7 @@ def never_delivered(index: SoundIndex, record: Record) -> str | None:
     passed = passed_delays(index.store) if record.topic == SCHEDULE_TOPIC else ()
     if not 0 <= queue_id < len(passed) or number >= passed[queue_id] or index.delivered([record]) != [[]]:
         return None
-    level = (
-        f"{DELAY_FILE}: delay level {queue_id + 1} stands at {passed[queue_id]}, after the message, #{number}"
-    )
+    level = f"{DELAY_FILE}: level {queue_id + 1} has offset {passed[queue_id]}, after the message, #{number}"
     topic = record.properties["REAL_TOPIC"]
     return f"{level}, and {topic} has no copy of it: it was passed over, and no consumer gets it"
 

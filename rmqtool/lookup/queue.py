@@ -53,7 +53,8 @@ def peek_after(log: FileQueue, start: int, stop: int | None, wanted: Callable[[R
         seen += 1
         if isinstance(event, Finding) and ends_chain(event):
             return Look(None, is_complete=False)
-        if isinstance(event, Record) and event.physical_offset > start and wanted(event):
+        # an entry of DLedger begins before the place of its record
+        if isinstance(event, Record) and start < event.physical_offset != stop and wanted(event):
             return Look(event, is_complete=True)
     return Look(None, is_complete=seen < _LOOKED_AT)
 

@@ -156,7 +156,8 @@ def outcome_words(outcome: Outcome) -> str:
         return "ends with an error"
     lost = f"loses {counted(outcome.lost, 'message', spec=',')}" if outcome.lost else ""
     keys = f"finds {counted(outcome.unindexed, 'message', spec=',')} by no key" if outcome.unindexed else ""
-    return _listed(lost, *_harm(outcome), keys)
+    files = " and ".join(map(basename, outcome.forgets))
+    return _listed(lost, *_harm(outcome), keys, f"forgets what {files} held" if files else "")
 
 
 def harm_words(outcome: Outcome) -> str:

@@ -230,7 +230,7 @@ def timer_ahead(store: Store, low: int, end: int | None) -> str | None:
     place = min(checkpoint.last_timer_queue_offset, checkpoint.master_timer_queue_offset)
     if place <= (end or 0):
         return None
-    stands = f"the timer stands at {place} in {TIMER_TOPIC}/0"
+    stands = f"the timer has offset {place} in {TIMER_TOPIC}/0"
     if end is None:
         return f"{stands}, which does not exist: none of the next {place:,} timed messages is ever delivered"
     timed = last_timed(store.root)

@@ -134,6 +134,15 @@ class _Match(NamedTuple):
         in_time = self.latest_ms is None or head.store_timestamp_ms <= self.latest_ms
         return in_time and (self.last_offset is None or head.physical_offset <= self.last_offset)
 
+    @property
+    def absent(self) -> str:
+        """Return that no file matches."""
+        if self.last_offset is not None and self.last_offset < 0:
+            return "no consume queue has a unit"
+        if self.latest_ms is not None and self.latest_ms <= 0:
+            return f"no time is known ({self.asks})"
+        return f"no first record {self}"
+
     def __str__(self) -> str:
         limits = []
         if self.last_offset is not None:
@@ -200,7 +209,8 @@ def _by_queues(segments: Sequence[Segment], queue_end: int) -> tuple[int, str]:
                 number,
                 f"the newest file that begins at or before {queue_end}, where the consume queues end",
             )
-    return 0, f"the consume queues end at {queue_end}: the first file"
+    queues = "no consume queue has a unit" if queue_end < 0 else f"the consume queues end at {queue_end}"
+    return 0, f"{queues}, so it scans from the first file"
 
 
 def _match(start: Start) -> _Match:
@@ -236,11 +246,9 @@ def _walk_back(segments: Sequence[Segment], match: _Match, start: Start) -> tupl
         if match.takes(_first_record(segments[number], start)):
             return number, f"the newest file whose first record {match}"
         if walked == window and number:
-            newest = f"newest {window} files (commitLogRecoverMaxNum)"
-            if match.last_offset is not None and match.last_offset < 0:
-                return number, f"no consume queue has a unit: the oldest of the {newest}"
-            return number, f"no first record of the {newest} {match}: the oldest of them"
-    return 0, f"no file's first record {match}: the first file"
+            newest = f"the newest {window} files (commitLogRecoverMaxNum)"
+            return number, f"{match.absent}, so it scans from the oldest of {newest}"
+    return 0, f"{match.absent}, so it scans from the first file"
 
 
 def _first_record(segment: Segment, start: Start) -> MessageHead | None:

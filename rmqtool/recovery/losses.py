@@ -186,7 +186,7 @@ def not_served(
             messages = counted(count, "message", spec=",")
             sentence = (
                 f"Up to {messages} of {queue.topic}/{queue.queue_id} that the log has are not served: a unit"
-                " before them leads out of the log, and a pull goes on with the log's next file after that."
+                " before them points outside the log, and a pull then skips to the log's next file."
             )
             yield sentence, count
 

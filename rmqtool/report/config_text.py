@@ -37,11 +37,7 @@ def config_text(facts: Mapping[str, object], remarks: Sequence[ConfigRemark], te
     text.verdict(verdict, [("settings", str(facts["settings"])), *compared])
     for severity, title in _TITLES.items():
         rows = [
-            (
-                remark.name,
-                shortened(remark.value or "", _VALUE),
-                remark.message,
-            )
+            (remark.name, shortened(remark.value or "", _VALUE), remark.message)
             for remark in remarks
             if remark.severity is severity
         ]

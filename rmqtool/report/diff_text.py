@@ -51,8 +51,8 @@ def diff_text(
         text.line(line)
     beyond = comparison.beyond.total()
     if beyond:
-        what = counted(beyond, "entry of only one side is", "entries of only one side are")
-        text.line(f"{what} of records that the other's log has not")
+        what = counted(beyond, "entry of one side belongs", "entries of one side belong")
+        text.line(f"{what} to records that the other log does not have")
     if comparison.verdict is not None:
         for line in _copies_lines(comparison.verdict, zone):
             text.line(line)
@@ -70,7 +70,7 @@ def _healing_lines(comparison: StoreComparison) -> Iterator[str]:
         if healing.lost:
             parts.append(f"{lost_words(healing.lost)} of {side}, {other} has {healing.held:,} of them")
         if healing.damaged:
-            parts.append(f"{several(healing.damaged, 'place')} of {side} alone damaged")
+            parts.append(f"{side} is damaged in {several(healing.damaged, 'place')} where {other} is not")
         if parts:
             yield "; ".join(parts)
 
@@ -103,7 +103,7 @@ def _histories(verdict: CopiesVerdict, zone: tzinfo | None) -> str:
         case Histories.PARTED:
             begins = "before, or at byte" if verdict.parted_before else "at byte"
             first = [_message(share.first, zone) or "the end of a file" for share in verdict.shares]
-            sides = f"A goes on with {first[0]}, B with {first[1]}"
+            sides = f"A continues with {first[0]}, B with {first[1]}"
             joint = "" if verdict.joint is None else f"; from {verdict.joint} on all is equal again"
             return f"Two histories, parted {begins} {verdict.parting}{after}: {sides}{joint}"
 
@@ -164,7 +164,7 @@ def _verdict(comparison: StoreComparison) -> str:
     if counts:
         verdict = f"{counted(counts, 'difference')} ({_numbers(comparison.counts)})"
     if normal:
-        verdict += f", {normal} as between replicas at work ({_numbers(comparison.normal)})"
+        verdict += f", {normal} as running replicas have ({_numbers(comparison.normal)})"
     settings = comparison.settings
     if settings:
         verdict += f", {settings.total()} of settings ({_numbers(settings)})"

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _SCHEMA = "rmqtool.explain/1"
 _IN_FULL = 5
 """Codes that are explained in full; more are a table."""
+_CONCERNS = {"bad": "a sign of damage", "look": "look into it", "harmless": "harmless"}
 _HERE = {"bad": "damage of that kind", "look": "signs of it", "nothing": "no damage of that kind"}
 
 
@@ -40,7 +41,7 @@ def explanations_text(
         for entry in codes:
             text.pairs(f"{entry.code}: {entry.title}", _code_facts(entry))
         for line in lines:
-            text.pairs(f"{line.name}: {line.title}, {line.concern.value}", _line_facts(line))
+            text.pairs(f"{line.name}: {line.title} ({_CONCERNS[line.concern]})", _line_facts(line))
 
 
 def _code_facts(entry: FindingCode) -> Iterator[tuple[str, str]]:

@@ -104,11 +104,7 @@ def _settings(summary: StoreSummary, *, all_settings: bool) -> list[tuple[str, s
         or (setting.value is not None and present.get(setting.name, True))
     ]
     lines = [
-        (
-            setting.name,
-            "-" if setting.value is None else conf_text(setting.value),
-            _origin(setting),
-        )
+        (setting.name, "-" if setting.value is None else conf_text(setting.value), _origin(setting))
         for setting in shown
     ]
     folded = len(summary.settings) - len(shown)
@@ -165,7 +161,7 @@ def _loss_facts(summary: StoreSummary) -> Iterator[tuple[str, str]]:
         return
     if summary.log_losses is None:
         yield from before_facts(summary)
-        yield "log lost", "not counted: no end of a file points to a loss; verify reads the whole log"
+        yield "log lost", "not counted here: rmqtool verify reads the whole log"
     elif not summary.log_losses.messages:
         yield "log lost", "no message"
 

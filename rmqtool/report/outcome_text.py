@@ -61,8 +61,6 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
     yield "units", f"{report.units:,} in {several(report.queues, 'queue')}"
     yield "index entries", f"{report.index_entries:,}"
     yield from _present(report)
-    if report.tag_items is not None:
-        yield "tag items", f"{report.tag_items.value}"
     yield from _assumed(report)
     files = ", ".join(f"{count} {name}" for name, count in sorted(report.files.items()))
     yield "files", files or "none"
@@ -105,9 +103,7 @@ def _present(report: RebuildReport) -> Iterator[tuple[str, str]]:
         entries = "" if present.index_entries is None else f", {present.index_entries:,} index entries"
         yield "now there", f"{several(present.messages, 'message')}{entries}"
     ranked = sorted(present.fewer_by_queue, key=lambda messages: -messages.messages)
-    yield from capped(
-        "fewer", (f"{_queue(change)}: {change.messages:,} fewer than now" for change in ranked), "queue"
-    )
+    yield from capped("fewer", (f"{change.messages:,} in {_queue(change)}" for change in ranked), "queue")
     yield from capped("not compared", present.unread, "part")
 
 
@@ -177,7 +173,7 @@ def _salvage_figures(report: SalvageReport) -> Iterator[tuple[str, str]]:
     made = (
         (parts.records, "records"),
         (parts.tombstones, "tombstones"),
-        (parts.fillers, "fillers"),
+        (parts.fillers, "rolled back messages"),
         (parts.blank, "BLANK"),
         (parts.zeros, "zeros after the end"),
     )
@@ -220,13 +216,11 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
         missing = f", {gone:,} with nothing in their place" if gone else ""
         damaged = f", {losses.damaged:,} there but damaged" if losses.damaged else ""
         again = "" if losses.orderly else "; it gave queue offsets more than once, so others may move"
-        bounds = f"{losses.first_queue_offset:,} to {losses.end_queue_offset - 1:,}"
+        messages = several(losses.end_queue_offset - losses.first_queue_offset, "message")
         runs = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in losses.not_recovered)
         rest = losses.not_given_back - sum(b - a + 1 for a, b in losses.not_recovered)
         which = f"{runs}{f', and {rest:,} more' if rest > 0 else ''}"
-        lines.append(
-            f"{_queue(losses)}: {losses.lost:,} of the messages {bounds}{damaged}{missing}{again}: {which}"
-        )
+        lines.append(f"{_queue(losses)} #{which}: {losses.lost:,} of {messages}{damaged}{missing}{again}")
     yield from capped("lost", lines, "queue")
     if report.lost.indexed:
         yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"
@@ -410,8 +404,9 @@ def _repair_figures(report: RepairReport) -> Iterator[tuple[str, str]]:
     for step in report.steps:
         yield _STEPS[step.action], f"{step.path}: {step.why}"
     yield from _merged_figures(report)
-    for part in report.left:
-        yield "left as it is", f"{part.path}: {part.why}"
+    for why in dict.fromkeys(part.why for part in report.left):
+        paths = ", ".join(part.path for part in report.left if part.why == why)
+        yield "left as it is", f"{paths}: {why}"
     yield from log_loss_facts(report.log_losses)
     if report.log_losses is not None and report.log_losses.messages:
         kept = "" if report.journal is None else f"; what proves them is in {report.journal}/"
@@ -485,7 +480,4 @@ def _effect(effect: OffsetEffect) -> str:
     queue = "no such queue"
     if effect.max_offset is not None:
         queue = f"{effect.min_offset:,} to {effect.max_offset:,}"
-    least, most = effect.again_at_least, effect.again_at_most
-    again = f"redelivers {'at most ' if least < most else ''}{most:,}" if most else "redelivers none"
-    skips = f"skips at most {effect.skipped_at_most:,}" if effect.skipped_at_most else "skips none"
-    return f"{effect.reader} in {_queue(effect)} ({queue}): {at}; {again}, {skips}"
+    return f"{effect.reader} in {_queue(effect)} ({queue}): {at}; {effect.consequences}"

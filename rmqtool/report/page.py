@@ -160,7 +160,7 @@ def backlogs_table(report: StoreReport, clock: Clock) -> PageTable:
         for backlog in report.backlogs
     ]
     left = report.backlogs[_BACKLOGS:]
-    table = _table(rows, _BACKLOGS, "readers of topics")
+    table = _table(rows, _BACKLOGS, "consumers of topics")
     if not left:
         return table
     return PageTable(

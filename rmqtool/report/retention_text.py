@@ -35,26 +35,27 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
             ("log begins at", str(report.min_offset)),
             ("also deleted", several(sum(file.deleted for file in others), *_OTHERS)),
             ("freed", size_text(report.bytes)),
-            ("messages", several(sum(report.messages.values()), "message")),
-            ("unread", several(max(report.unread.values(), default=0), *_UNREAD)),
+            ("messages", f"{sum(report.messages.values()):,}"),
+            ("not consumed", several(max(report.unread.values(), default=0), *_UNREAD)),
         ],
     )
-    columns = ("file", "written", "age", "deleted", "due", "why")
-    text.table("Files of the log", columns, [_row(file, report.at_ms, zone) for file in logs], listed=_LISTED)
+    columns = ("file", "written", "age", "deleted", "due by age", "why")
+    lines = [_row(file, report.at_ms, zone) for file in logs]
+    text.table("Files of the log", columns, lines, spare=("age", "written"), listed=_LISTED)
     rows = [(topic, f"{count:,}") for topic, count in report.messages.items()]
-    text.table("Messages that go", ("topic", "messages"), rows, listed=_LISTED)
+    text.table("Messages that are deleted", ("topic", "messages"), rows, listed=_LISTED)
     rows = [(reader, f"{count:,}") for reader, count in report.unread.items()]
-    text.table("Unread messages that go", ("reader", "messages"), rows, listed=_LISTED)
+    text.table("Of these not consumed", ("consumer", "messages"), rows, listed=_LISTED)
 
 
 _OTHERS = "file of queues or index", "files of queues or index"
-_UNREAD = "message of one reader", "messages of one reader"
+_UNREAD = "message of the slowest consumer", "messages of the slowest consumer"
 
 
 def _row(file: FileFate, at_ms: int, zone: tzinfo | None) -> tuple[str, ...]:
     written_ms = file.written_ms or 0
     due = "never" if file.due_ms is None else time_text(file.due_ms, zone)
-    age = f"{(at_ms - written_ms) / HOUR_MS:.1f} h"
+    age = f"{(at_ms - written_ms) / HOUR_MS:,.0f} h"
     deleted = "yes" if file.deleted else "no"
     return file.file, time_text(written_ms, zone), age, deleted, due, file.reason
 

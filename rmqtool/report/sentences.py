@@ -26,7 +26,7 @@ _REASONS = {
     "skipped": "skipped because of damage",
     "unreachable": "after the last record that a broker reaches",
     "left-out": "in the present queues only",
-    "damaged": "damaged, and still in the queue",
+    "damaged": "damaged; the queue entry survives",
     "missing": "missing between their neighbours in the queue, without record and unit",
     "gone": "only the queue entry survives",
     "consumed": "only a consumer's offset shows them",
@@ -63,7 +63,7 @@ def finding_place(finding: Finding, sentence: str = "") -> str:
 
 
 def finding_sentence(finding: Finding) -> str:
-    """Return the sentence, with the expected and found values if it does not name them."""
+    """Return the sentence, with those of the expected and found values that it does not name."""
     sentence = finding.message
     if finding.file is not None:
         sentence = sentence.removeprefix(f"{finding.file}: ").removeprefix(f"{finding.file} ")
@@ -76,7 +76,7 @@ def finding_sentence(finding: Finding) -> str:
     unsaid = {name: texts[0] for name, texts in values.items() if not _says(sentence, *texts)}
     if not unsaid or unsaid == {"found": "0"}:  # of what is missing nothing is there
         return sentence
-    return f"{sentence} ({', '.join(f'{name} {texts[0]}' for name, texts in values.items())})"
+    return f"{sentence} ({', '.join(f'{name} {text}' for name, text in unsaid.items())})"
 
 
 def _value_texts(finding: Finding, value: int | str | bool) -> list[str]:
@@ -110,11 +110,15 @@ def log_loss_facts(losses: LogLosses | None) -> Iterator[tuple[str, str]]:
         yield "messages", _states(losses.states)
     if not losses.messages:
         return
-    by = [f"{losses.listed:,} that units point to"] if losses.listed else []
-    by += [f"{losses.unlisted:,} by the queue offsets on both sides"] if losses.unlisted else []
-    by += [f"{losses.consumed:,} that consumers have read"] if losses.consumed else []
-    by += [f"{losses.indexed:,} of unknown queues, by index items"] if losses.indexed else []
-    yield "log lost", f"{several(losses.messages, 'message')}: {', '.join(by)}"
+    witnesses = (
+        (losses.listed, "that units point to"),
+        (losses.unlisted, "known by the queue offsets before and after"),
+        (losses.consumed, "that consumers have read"),
+        (losses.indexed, "of unknown queues, known by index items"),
+    )
+    by = [f"{count:,} {words}" for count, words in witnesses if count]
+    lost = several(losses.messages, "message")
+    yield "log lost", f"{lost}: {', '.join(by)}" if by[1:] else f"{lost} {by[0].partition(' ')[2]}"
     ranked = sorted(losses.queues, key=lambda queue: -queue.messages)
     names = [f"{queue.topic}/{queue.queue_id} {queue.messages:,}" for queue in ranked]
     if names:
@@ -161,7 +165,7 @@ def lost_facts(lost: LostTotals) -> Iterator[tuple[str, str]]:
     if lost.missing_queue_offsets:
         offsets = several(lost.missing_queue_offsets, "queue offset")
         queues = several(lost.queues_with_missing, "queue")
-        yield "no message", f"{offsets} in {queues}: no record of the log has them"
+        yield "no message", f"{offsets} in {queues} have no message in the log"
 
 
 def _topic_losses(topic: LostTopic) -> str:
@@ -198,7 +202,7 @@ def prediction_facts(prediction: Prediction, *, has_losses: bool = True) -> Iter
     if prediction.deleted_files:
         names = _first(prediction.deleted_files)
         yield "deletes", f"{several(len(prediction.deleted_files), 'file')}: {names}"
-    if prediction.dispatched_by_recovery.messages:
+    if prediction.dispatched_by_recovery.units or prediction.dispatched_by_recovery.index_entries:
         yield "recovers", _dispatched(prediction.dispatched_by_recovery)
     if prediction.reput is not None and prediction.reput.dispatched.messages:
         yield "dispatches", _dispatched(prediction.reput.dispatched)
@@ -263,7 +267,8 @@ def outcome_rows(outcomes: Sequence[Outcome]) -> tuple[tuple[str, ...], list[tup
     rows = []
     for outcome in outcomes:
         if outcome.refused is None:
-            mark = " *" if outcome.recommended else "" if outcome.starts else ", no start"
+            harm = "" if outcome.starts else ", no start"
+            mark = " *" if outcome.recommended else harm or ", forgets" * bool(outcome.forgets)
             counts = (getattr(outcome, name) for name in _OUTCOME_COLUMNS)
             cells = ("-" if count is None else f"{count:,}" for count in counts)
             rows.append(((outcome.setting or outcome.action.value) + mark, *cells))

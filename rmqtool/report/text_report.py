@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _NUMBER = re.compile(r"-?[0-9,.]*|-")
-_GAP = 3
+_GAP = 2
 _SCREEN = 40
 """Lines of a report that are seen at once."""
 _LEAST_TEXT = 16
@@ -156,7 +156,7 @@ class TextReport:
             lines = [(*cells[:place], *cells[place + 1 :]) for cells in lines]
         widths = self._widths([columns, *lines])
         if left_out:
-            title = f"{title} (wider terminals and --format csv have {', '.join(left_out)})"
+            title = f"{title}; --format json also has {', '.join(left_out)}"
         self.paragraph(title, 0, "bold")
         if widths is None:
             self._blocks(columns, lines)

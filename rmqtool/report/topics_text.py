@@ -26,7 +26,7 @@ _COLUMNS = (
     *("topic", "messages", "size", "share", "oldest", "newest", "rate", "largest", "at"),
     *("backlog", "slowest"),
 )
-_SPARE = ("at", "rate", "oldest", "largest", "slowest", "newest", "backlog", "share")
+_SPARE = ("at", "rate", "oldest", "largest", "newest", "slowest", "backlog", "share")
 _HOUR_S = 3600
 
 
@@ -95,14 +95,14 @@ def _rate(per_second: float | None) -> str:
 
 
 _READERS_LISTED = 200
-_OFFSET_COLUMNS = ("reader", "topic", "queue", "offset", "min", "max", "lag", "last read", "")
+_OFFSET_COLUMNS = ("consumer", "topic", "queue", "offset", "min", "max", "lag", "last consumed", "")
 _WORDS = {
     "ok": "",
     "ahead": "beyond the end",
     "behind": "below the start",
     "no-offset": "not begun",
-    "no-queue": "no such queue",
-    "not-read": "queue in RocksDB, not read",
+    "no-queue": "without a queue",
+    "not-read": "in RocksDB, not read",
 }
 
 
@@ -118,11 +118,11 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     totals = sorted(reader_totals(rows).items(), key=lambda entry: -entry[1]["lag"])
     if len(totals) > 1:
         readers = [(name, *map(str, [*total.values()][:3])) for name, total in totals]
-        columns = ("reader", "queues", "lag", "out of range")
-        text.table("Readers", columns, readers, listed=_READERS_LISTED)
+        columns = ("consumer", "queues", "lag", "out of range")
+        text.table("Consumers", columns, readers, listed=_READERS_LISTED)
     ordered = sorted(rows, key=lambda row: -(row.lag or 0))
     cells = [_offset_cells(row, zone) for row in ordered]
-    text.table("Offsets", _OFFSET_COLUMNS, cells, spare=("min", "last read"), listed=_READERS_LISTED)
+    text.table("Offsets", _OFFSET_COLUMNS, cells, spare=("min", "last consumed"), listed=_READERS_LISTED)
 
 
 def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
@@ -136,15 +136,8 @@ def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
 
 
 _DELAYED_COLUMNS = (
-    "reader",
-    "offset",
-    "max",
-    "waiting",
-    "overdue",
-    "overdue since",
-    "next due",
-    "passed over",
-    "twice",
+    *("level", "offset", "max", "waiting", "overdue", "overdue since", "next due"),
+    *("passed over", "twice"),
 )
 
 
@@ -160,7 +153,7 @@ def delayed_text(rows: Sequence[DelayedMessages], zone: tzinfo | None, text: Tex
     text.verdict(", ".join(parts))
     cells = [
         (
-            row.reader,
+            row.reader.removeprefix("delay level "),
             *map(str, (row.offset, row.max_offset, row.waiting, row.overdue)),
             *(
                 "-" if time_ms is None else time_text(time_ms, zone)
@@ -177,7 +170,7 @@ def delayed_text(rows: Sequence[DelayedMessages], zone: tzinfo | None, text: Tex
     lines = [
         (
             time_text(message.due_ms, zone),
-            reader,
+            reader.removeprefix("delay level "),
             str(message.queue_offset),
             str(message.physical_offset),
             message.topic or "-",
@@ -185,5 +178,5 @@ def delayed_text(rows: Sequence[DelayedMessages], zone: tzinfo | None, text: Tex
         )
         for message, reader in oldest[:10]
     ]
-    columns = ("due", "reader", "queue offset", "physical offset", "topic", "unique key")
+    columns = ("due", "level", "queue offset", "physical offset", "topic", "unique key")
     text.table("Due first", columns, lines, spare=("physical offset",))

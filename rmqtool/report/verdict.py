@@ -218,7 +218,7 @@ def _harm(verdict: Verdict, predictions: Sequence[Prediction]) -> str:
         verdict.report.release
     ]:
         passed = predictions[0].not_served
-        over = f"pulls pass over up to {passed:,} more" if passed else ""
+        over = f"leaves up to {passed:,} in the log that cannot be consumed" if passed else ""
         return ", and ".join(words for words in (harm_words(start), over) if words)
     most = max(
         prediction.not_served
@@ -301,7 +301,7 @@ def is_healthy(verdict: Verdict) -> bool:
 _LISTED = 5
 """Findings of one code that are shown; ndjson has them all."""
 
-_IN_PREDICTIONS = {codes.NS_REFUSED, codes.NS_LOSES, codes.NS_FORGETS, codes.NS_REBUILDS}
+_IN_PREDICTIONS = {codes.NS_REFUSED, codes.NS_LOSES, codes.NS_FORGETS, codes.NS_WRONG, codes.NS_REBUILDS}
 """Codes whose content is in the first line, and in the prediction."""
 
 
@@ -440,7 +440,7 @@ def _write_group(text: TextReport, group: FindingGroup) -> None:
     text.heading(severity, f"{entry.code} {entry.title}{number}{known}")
     shown = group.free[:_LISTED] if severity is not Severity.INFO else group.free[:1]
     for finding in shown:
-        text.paragraph(finding_line(finding), 2)
+        text.paragraph(finding_line(finding).removesuffix(f": {entry.title}"), 2)
     if count > len(shown):
         text.paragraph(f"… {count:,} in all", 2)  # a finding may stand for many
     for code, follows in group.explained.items():

@@ -50,16 +50,14 @@ class Choices:
     )
     include_stale: bool = options.flag("Keep what looks like old bytes after a rewritten tail.")
     topics: tuple[str, ...] = options.names(
-        "Only these topics, others become fillers; partial result.", name="topic", flags=("-t", "--topic")
+        "Only messages of these topics.", name="topic", flags=("-t", "--topic")
     )
-    exclude_topics: tuple[str, ...] = options.names(
-        "All topics but these; partial result.", name="exclude_topic"
-    )
+    exclude_topics: tuple[str, ...] = options.names("Messages of all topics but these.", name="exclude_topic")
     until_timestamp_ms: int | None = options.moment(
-        "until_timestamp", f"Only messages stored until this time; partial result. {options.TIMES_HELP}"
+        "until_timestamp", f"Only messages stored until this time. {options.TIMES_HELP}"
     )
     until_offset: int | None = options.number(
-        "Only records that end at or before this physical offset; partial result.", metavar="P"
+        "Only records that end at or before this physical offset.", metavar="P"
     )
 
     @property

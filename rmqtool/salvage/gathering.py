@@ -107,7 +107,7 @@ def plan_of(store: Store) -> SalvagePlan:
 
 
 _UNLISTED = (
-    "topic {0} has batch queues, as its records carry inner batches, and config/topics.json does not say so:"
+    "topic {0} has batch queues, as its records hold inner batches, and config/topics.json does not say so:"
     ' before a broker starts, put "{0}" with the attribute queue.type=BatchCQ into it'
 )
 _UNREAD = "{}: it is not read, so what it proves to be lost is not known"

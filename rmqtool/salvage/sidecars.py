@@ -350,7 +350,7 @@ def _problem(units: list[StoreFile], logs: list[StoreFile], queue: SalvagedQueue
         return "is not there"
     end = max(_end(file) for file in units)
     if end > queue.end_queue_offset:
-        return f"goes on up to queue offset {end}, the new queue ends at {queue.end_queue_offset}"
+        return f"ends at queue offset {end}, the new queue at {queue.end_queue_offset}"
     return (
         "queue offsets are others than before"
         if queue.unknown or queue.placed < queue.not_given_back

@@ -78,7 +78,7 @@ def version_of(signs: Signs) -> Setting:
     if writers is None:
         note = "no evidence in the store"
         return Setting(BROKER_VERSION, DEFAULT.name, Origin.DEFAULT, note, tuple(RELEASES))
-    note = f"{writers.said}: {writers.reason}" if writers.said else writers.reason
+    note = f"{writers.said}, from {writers.reason}" if writers.said else writers.reason
     return Setting(BROKER_VERSION, writers.release, Origin.INFERRED, note, writers.candidates)
 
 

@@ -109,7 +109,7 @@ def test_the_reader_is_named(store: EditedStore) -> None:
     """Group, queue and both numbers stand in the sentence."""
     findings(store.root, "consumerOffset.json", '{"offsetTable":{"TopicTest@readers":{0:99}}}')
     (finding,) = check_offsets(open_store(store.root))
-    assert finding.message == "group readers stands at 99 in TopicTest/0, beyond the queue's end, 24"
+    assert finding.message == "group readers has offset 99 in TopicTest/0, beyond the queue's end, 24"
     assert [one.reader for one in consumed_offsets(open_store(store.root))] == ["group readers"]
 
 
@@ -136,7 +136,7 @@ def test_a_timer_ahead_goes_on_by_its_log_or_at_the_queue_s_end(tmp_path: Path, 
     is_harmless = case not in {"no log", "another magic"}
     assert finding.code is (codes.OF_AHEAD if is_harmless else codes.OF_TIMER)
     prediction = predict_recovery(open_store(root), RELEASES["5.3.3"])
-    hazards = [one for one in prediction.hazards if one.startswith("The timer stands at 524")]
+    hazards = [one for one in prediction.hazards if one.startswith("The timer has offset 524")]
     assert bool(hazards) is not is_harmless
     assert (finding.remedy == "None needed.") is is_harmless
     if not is_harmless:

@@ -353,7 +353,7 @@ def test_a_side_that_lost_messages_is_told_who_can_heal_it(
     assert found.status == 5
     told = run("diff", short, plain)
     assert told.out.startswith(
-        "11 messages are lost from the log of A, B has 11 of them\nNo difference, 1 as between"
+        "11 messages are lost from the log of A, B has 11 of them\nNo difference, 1 as running replicas have"
     )
     assert f"{plain} can heal {short}: rmqtool salvage {short} {plain} --out DIR" in told.err
 
@@ -363,7 +363,7 @@ def test_a_side_with_a_damaged_record_is_told_who_can_heal_it(
 ) -> None:
     other = edited(plain, tmp_path / "other", [{"record": 20, "field": "body", "flip": 1}])
     told = run("diff", plain, other)
-    assert "1 place of B alone damaged" in told.out
+    assert "B is damaged in 1 place where A is not" in told.out
     assert f"rmqtool salvage {other} {plain} --out DIR" in told.err
     assert f"rmqtool salvage {plain} {other}" not in told.err
 

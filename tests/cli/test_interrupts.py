@@ -174,7 +174,7 @@ def test_a_rebuild_leaves_nothing(held: Callable[..., Held], how: signal.Signals
     status, shown, err = run.end(how)
     assert (status, shown) == (130, "")
     tag_items, *interrupted = err.splitlines()
-    assert tag_items.startswith("no index entries of tags (inferred: ")
+    assert tag_items.startswith("no tag index entries: written by ")
     assert interrupted == ["error: interrupted; nothing was written"]
     assert not out.parent.exists()
 

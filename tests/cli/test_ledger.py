@@ -102,6 +102,13 @@ def test_a_message_is_shown_with_its_entry(store: FixtureStore, run: Callable[..
     assert header[4]["value"] == int(data.name)
 
 
+@STORES
+def test_an_index_of_a_sound_store_lacks_no_message(store: FixtureStore) -> None:
+    """An entry begins before its record: the first one of an index file is none between two files."""
+    answer = rmqtool.open(store.root, broker_conf=store.conf).query(topic="TopicTest", key="nobody")
+    assert (list(answer), answer.warnings) == ([], ())
+
+
 def test_a_converted_store_is_one_log() -> None:
     store = open_store(CONVERTED)
     assert [segment.framing for segment in store.log] == [PLAIN] * 2 + [DLEDGER] * 3

@@ -40,7 +40,7 @@ def test_of_a_prediction(run: Callable[..., Run], gap: Path, tmp_path: Path) -> 
     told = lines(file)
     assert {one["type"] for one in told} == {"lost"}
     assert re.search(f" lost +{len(told)} messages of ", found.out)
-    missing = f"{len(told)} queue offsets in 8 queues: no record of the log has them"
+    missing = f"{len(told)} queue offsets in 8 queues have no message in the log"
     assert missing in found.out
     again = run("verify", gap, "--predict-recovery", "--lost", tmp_path / "two", "--format", "json").document
     totals = again["predictions"][0]["lostMessages"]

@@ -307,11 +307,11 @@ def test_rocksdb_queues_are_named(run: Callable[..., Run], plain_copy: Path) -> 
 def test_hints_follow_the_error(run: Callable[..., Run], plain: Path) -> None:
     """With --explain they are among the steps, and are not repeated; a found message needs none."""
     words = ("query", plain, "-t", "TopicTets", "-k", "hot")
-    _, error, hint, why, scan = run(*words).err.splitlines()
+    _, error, hint, *then = run(*words).err.splitlines()
     assert error.startswith("error: no message for --topic TopicTets")
     assert hint == "hint: the store has no topic TopicTets; near it: TopicTest"
-    again = f"rmqtool query {plain} --topic TopicTets --key hot"
-    assert (why, scan) == (f"to see why: {again} --explain", f"to walk the log itself: {again} --scan")
+    again = f"  rmqtool query {plain} --topic TopicTets --key hot"
+    assert then == ["to see why:", f"{again} --explain", "to walk the log itself:", f"{again} --scan"]
     explained = run(*words, "--explain", "--format", "json")
     assert "hint: " not in explained.err
     assert "topic-unknown" in {step["reason"] for step in explained.document["explain"]}

@@ -61,7 +61,7 @@ def test_keys_of_lost_messages_are_named_as_such(
     assert found.status == 5
     assert "no message for 3 keys, 2 of them of lost messages: order-77 (lost)" in found.err
     assert ": lost from the log at 24191" in found.err
-    assert "to look for it in a replica: rmqtool query REPLICA --topic TopicTest" in found.err
+    assert "to look for it in a replica:\n  rmqtool query REPLICA --topic TopicTest" in found.err
 
 
 def test_objects_name_topics_and_unique_keys(run: Callable[..., Run], plain: Path, tmp_path: Path) -> None:
@@ -141,7 +141,7 @@ def test_explanations_go_to_people_and_into_documents(run: Callable[..., Run], p
     found = run(*words)
     assert (found.status, found.out) == (1, "")
     assert "explain: index/" in found.err
-    assert "to walk the log itself: rmqtool query " in found.err
+    assert "to walk the log itself:\n  rmqtool query " in found.err
     found = run(*words, "--format", "json")
     document = found.document
     assert (document["rows"], document["exitStatus"]) == ([], 1)

@@ -110,7 +110,7 @@ def test_a_remark_is_said_once(run: Callable[..., Run], tmp_path: Path) -> None:
     shutil.rmtree(next((root / "consumequeue").glob("*/*")))
     done = run("repair", root, "--yes")
     assert "consumequeue: rebuilt from the log" in done.out
-    assert done.err.count("index entries of tags: to:7706") == 1
+    assert done.err.count("tag index entries for to:7706: ") == 1
 
 
 @pytest.mark.parametrize("words", [("--config", "consumerOffset.json"), ("--plan", "--undo")], ids=" ".join)

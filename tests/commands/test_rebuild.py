@@ -88,8 +88,8 @@ def test_an_index_of_several_brokers_comes_out_as_it_is(name: str) -> None:
     assert report.differences == ()
     told = json_object(report)["tagItems"]
     assert told["origin"] == "inferred"
-    none, some = "no index entries of tags", f"index entries of tags: {told['value']}"
-    assert f"{none if told['value'] == 'none' else some} (inferred: {told['reason']})" in listener.notes
+    none, some = "no tag index entries", f"tag index entries for {told['value']}"
+    assert f"{none if told['value'] == 'none' else some}: {told['reason']}" in listener.notes
 
 
 def test_tag_items_are_as_asked_for(plain: FixtureStore, tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_old_bytes_after_a_whole_text_are_dropped(root: Path) -> None:
     path.write_text(whole + "3:4\n\t\t}\n\t}\n}")
     done = repair(root)
     assert [step.why for step in done.steps] == [
-        "whole: config/consumerOffset.json without the bytes after it, the end of a longer one before"
+        "whole: config/consumerOffset.json without the bytes after it, left of a longer version"
     ]
     assert parse_broker_json(path.read_text()) == parse_broker_json(whole)
 

@@ -55,7 +55,7 @@ def test_neighbours_of_a_rotted_unit(
     (found,) = [one for one in prediction.hazards if "not served" in one]
     assert found.startswith(f"Up to {messages} messages of {queue} ")
     line = verdict_line(Verdict(verified(root), predictions=(prediction,)))
-    assert f"never delivers 1 message, and pulls pass over up to {messages} more" in line
+    assert f"never delivers 1 message, and leaves up to {messages} in the log that cannot be consumed" in line
 
 
 def test_a_queue_with_the_units_of_another_serves_none_of_its_messages(tmp_path: Path) -> None:

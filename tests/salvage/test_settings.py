@@ -56,7 +56,7 @@ def test_the_doctors_first_choice_takes_the_place_of_what_is_damaged(now: str, r
     assert told.label == found.file == "config/consumerOffset.json"
     assert told.mended is not None
     assert told.mended.startswith(f"{found.choices[0].name}: ")
-    assert "messages again" in told.mended
+    assert "; redelivers " in told.mended
     assert parse_broker_json(written.read_text()) == found.choices[0].document
 
 

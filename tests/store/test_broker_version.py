@@ -63,7 +63,7 @@ def version(root: Path) -> tuple[object, tuple[str, ...], str]:
     ("rocksdb", "said"),
     [
         ("8.4.0", ("5.4.0", ("5.4.0",), "")),
-        ("8.4.4", ("5.5.1", ("5.5.0", "5.5.1"), "5.5.0 or 5.5.1: ")),
+        ("8.4.4", ("5.5.1", ("5.5.0", "5.5.1"), "5.5.0 or 5.5.1, from ")),
     ],
 )
 def test_the_newest_options_file_tells_who_was_started_last(
@@ -83,7 +83,7 @@ def test_a_broker_that_is_not_known_is_no_known_one(root: Path) -> None:
     options(root, 9, "9.1.0")
     value, candidates, note = version(root)
     assert (value, candidates) == (NEWEST.name, (NEWEST.name,))
-    assert note.startswith(f"newer than {NEWEST.name}, perhaps: rocksdb_version=9.1.0 in ")
+    assert note.startswith(f"newer than {NEWEST.name}, perhaps, from rocksdb_version=9.1.0 in ")
 
 
 @pytest.mark.parametrize(
@@ -99,7 +99,7 @@ def test_less_tells_less(root: Path, make: Callable[[Path], None], oldest: str, 
     make(root)
     value, candidates, note = version(root)
     assert (value, candidates[0], candidates[-1]) == (NEWEST.name, oldest, NEWEST.name)
-    assert note == f"{oldest} to {NEWEST.name}: {reason}"
+    assert note == f"{oldest} to {NEWEST.name}, from {reason}"
     assert open_store(root).settings.touched_by_5_4 is True
 
 
@@ -110,7 +110,7 @@ def test_an_older_broker_that_wrote_last_is_told_from_the_newer_one_before_it(ro
     settings = open_store(root).settings
     assert settings["brokerVersion"].candidates == ("4.9.8", "5.3.3", "5.3.4")
     assert settings["brokerVersion"].note == (
-        "5.3.4 or older: the form of config/consumerOffset.json; 5.4.0 or newer was here before"
+        "5.3.4 or older, from the form of config/consumerOffset.json; 5.4.0 or newer was here before"
     )
     assert settings.touched_by_5_4 is True
     assert pickle.loads(pickle.dumps(settings)).touched_by_5_4 is True
@@ -122,9 +122,13 @@ def test_without_the_brokers_offsets_an_older_one_may_have_come_last(root: Path,
     offsets(root, form)
     value, candidates, note = version(root)
     assert (value, candidates) == ("5.4.0", ("4.9.8", "5.3.3", "5.3.4", "5.4.0"))
-    assert note == ("5.4.0, or 5.3.4 or older after it: rocksdb_version=8.4.0 in rocksdbstore/OPTIONS-000007")
+    assert note == (
+        "5.4.0, or 5.3.4 or older after it, from rocksdb_version=8.4.0 in rocksdbstore/OPTIONS-000007"
+    )
     options(root, 8, "8.4.4")
-    assert version(root)[2].startswith("5.5.0 or 5.5.1, or 5.3.4 or older after it: rocksdb_version=8.4.4 ")
+    assert version(root)[2].startswith(
+        "5.5.0 or 5.5.1, or 5.3.4 or older after it, from rocksdb_version=8.4.4 "
+    )
 
 
 def test_a_downgraded_store_may_be_its_older_brokers() -> None:
@@ -142,14 +146,14 @@ def test_a_place_tells_the_oldest_broker_that_makes_it(root: Path, name: str, si
         (root / name / "CURRENT").write_text("MANIFEST-000004\n")
         (root / name / "MANIFEST-000004").write_bytes(b"x")
     note = version(root)[2]
-    assert note == (f"{since} to {LAST_BEFORE}: {name}" if since != LAST_BEFORE else name)
+    assert note == (f"{since} to {LAST_BEFORE}, from {name}" if since != LAST_BEFORE else name)
     assert open_store(root).settings.touched_by_5_4 is False
 
 
 def test_4_9_and_nothing_at_all(tmp_path: Path) -> None:
     value, candidates, note = version(OLD)
     assert (value, candidates) == ("4.9.8", ("4.9.8",))
-    assert note == "4.9.x: a checkpoint, and nothing that only 5.x makes"
+    assert note == "4.9.x, from a checkpoint, and nothing that only 5.x makes"
     assert open_store(OLD).settings.touched_by_5_4 is False
     shutil.copytree(OLD / "commitlog", tmp_path / "commitlog")
     settings = open_store(tmp_path).settings
@@ -176,13 +180,13 @@ def test_what_only_looks_like_a_sign_is_none(root: Path) -> None:
     path = options(root, 9, "8.4.4")
     path.unlink()
     os.mkfifo(path)
-    assert version(root)[2].startswith("5.4.0 to 5.5.1, or 5.3.4 or older after it: rocksdbstore")
+    assert version(root)[2].startswith("5.4.0 to 5.5.1, or 5.3.4 or older after it, from rocksdbstore")
     path.unlink()
     path.symlink_to(path.name)
     assert version(root)[0] == LAST
     path.unlink()
     path.write_bytes(b"rocksdb_version=" + b"9" * 100)
-    assert version(root)[2].startswith("5.4.0 to 5.5.1, or 5.3.4 or older after it: rocksdbstore")
+    assert version(root)[2].startswith("5.4.0 to 5.5.1, or 5.3.4 or older after it, from rocksdbstore")
     path.write_bytes(os.urandom(1 << 16))
     with path.open("r+b") as stream:
         stream.truncate(1 << 40)
@@ -217,7 +221,7 @@ def test_tag_items_tell_a_newer_broker_whose_other_files_were_not_copied(tmp_pat
     root = part_of(name, tmp_path, "config", "rocksdbstore", "checkpoint")
     value, candidates, note = version(root)
     assert (value, candidates[-1]) == (LAST, LAST)
-    assert "5.4.0 to 5.5.1, or 5.3.4 or older after it: tag items in index/" in note
+    assert "5.4.0 to 5.5.1, or 5.3.4 or older after it, from tag items in index/" in note
     assert open_store(root).settings.touched_by_5_4 is True
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.account import LogLosses, before_words, losses_words
@@ -39,7 +39,7 @@ _INSTALL = (
     " index files that are newer than the checkpoint."
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
-_WORSE = "Do not install this result: a start on it {harm}. {first}Next: {command}"
+_WORSE = "Do not install this result: a start on it {harm}. {first}Next:\n  {command}"
 _FIRST = "Look for the lost messages in a replica or a backup first. "
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
@@ -101,10 +101,11 @@ def _worse(outcomes: Sequence[Outcome]) -> str:
     rebuilt, chosen = outcome_of(outcomes, Action.REBUILD), best(outcomes)
     if rebuilt is None or chosen is None or (rebuilt.harm <= chosen.harm and rebuilt.starts):
         return ""
+    lost_anyway = min(outcome.lost for outcome in outcomes if outcome.refused is None)
+    harm = outcome_words(replace(rebuilt, lost=rebuilt.lost - lost_anyway))
     if not is_needed(outcomes):
-        return _NOT_NEEDED.format(harm=outcome_words(rebuilt))
-    first = _FIRST if rebuilt.lost else ""
-    return _WORSE.format(harm=outcome_words(rebuilt), first=first, command=chosen.command)
+        return _NOT_NEEDED.format(harm=harm)
+    return _WORSE.format(harm=harm, first=_FIRST if rebuilt.lost else "", command=chosen.command)
 
 
 def install_hint(report: RebuildReport) -> str:

@@ -171,8 +171,8 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     tags = _tag_rule(request)
     if tags is not None:
         items = str(tags.value)
-        wanted = "no index entries of tags" if items == "none" else f"index entries of tags: {items}"
-        progress.note(f"{wanted} ({tags.origin.value}: {tags.reason})")
+        wanted = "no tag index entries" if items == "none" else f"tag index entries for {items}"
+        progress.note(f"{wanted}: {tags.reason}")
     choice = GenerationChoice(request.store, request.generations)
     plan = _plan(request, area, tags)
     if request.until_offset is None and plan.until_offset != NEVER:

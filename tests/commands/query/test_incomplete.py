@@ -203,7 +203,7 @@ def test_a_part_of_a_store_is_told_as_what_was_given(run: Callable[..., Run]) ->
         found = run("query", log, "-t", "TopicTest", *words, "--explain")
         assert found.status == 3
         assert f"{log}: is only the commitlog of a store, without {lacks} to query" in found.err
-        assert f"query the whole store: rmqtool query {log.parent} --topic TopicTest --" in found.err
+        assert f"query the whole store:\n  rmqtool query {log.parent} --topic TopicTest --" in found.err
     explained = run("query", log, "-t", "TopicTest", "-k", "hot", "--explain", "--format", "json")
     assert [one["reason"] for one in explained.document["explain"]] == [Reason.PART.value]
 
