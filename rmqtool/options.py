@@ -9,11 +9,11 @@ the option of the command line (`rmqtool.cli.options.request_options`), the keyw
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import Field, dataclass, field, fields, replace
+from dataclasses import Field, field, fields
 from datetime import datetime, tzinfo
 from enum import Enum, auto
 from numbers import Integral
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar, cast
 
 from rmqtool.errors import UsageError
 from rmqtool.times import epoch_ms
@@ -47,8 +47,7 @@ class ValueKind(Enum):
     WORDS = auto()
 
 
-@dataclass(frozen=True)
-class Option:
+class Option(NamedTuple):
     """Declaration of an option.
 
     Attributes:
@@ -185,7 +184,7 @@ def _class_of(group: Field[Any]) -> type[DataclassInstance]:
 
 
 def _named(name: str, option: Option) -> Option:
-    return option if option.name else replace(option, name=name)
+    return option if option.name else option._replace(name=name)
 
 
 def request_of(

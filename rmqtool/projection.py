@@ -7,9 +7,11 @@ hexadecimal digits, iterables lists; None is null. Exceptions are in ``_OTHERWIS
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, fields, is_dataclass
-from enum import Enum
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from enum import Enum, StrEnum
 from functools import cache
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -106,8 +108,7 @@ def shared_fields(value: object, kind: type[DataclassInstance]) -> dict[str, Any
     return {field.name: getattr(value, field.name) for field in fields(kind) if hasattr(value, field.name)}
 
 
-@dataclass(frozen=True, slots=True)
-class _Shape:
+class _Shape(NamedTuple):
     """The object of a class.
 
     Attributes:
@@ -179,6 +180,36 @@ def _shape_of(kind: type[DataclassInstance]) -> _Shape:
 def columns_of(kind: type[DataclassInstance]) -> tuple[str, ...]:
     """Return the JSON names of a class, in order."""
     return _shape_of(kind).names
+
+
+class BodyMode(StrEnum):
+    """Values of ``--body``."""
+
+    NONE = "none"
+    TEXT = "text"  # base64 where a body cannot be
+    HEX = "hex"
+    BASE64 = "base64"
+
+
+TEXT_BODIES = (BodyMode.TEXT, BodyMode.HEX, BodyMode.BASE64)
+"""Forms of bodies in a column of text."""
+
+Encoded = tuple[str | None, str | None]
+"""A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
+
+
+def encoded_body(body: bytes, mode: str, fits: Callable[[str], bool] | None = None) -> Encoded:
+    """Return a body for programs by a `BodyMode`; base64 where it is no text, or one that does not fit."""
+    if mode == BodyMode.NONE:
+        return None, None
+    if mode == BodyMode.HEX:
+        return body.hex(), "hex"
+    if mode == BodyMode.TEXT:
+        with suppress(UnicodeDecodeError):
+            text = body.decode()
+            if fits is None or fits(text):
+                return text, "utf-8"
+    return base64.b64encode(body).decode(), "base64"
 
 
 def _in_hex(body: bytes) -> tuple[str, str]:

@@ -19,8 +19,8 @@ rules cite and that changed without an effect on files, and so without a row her
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 from rmqtool.errors import UsageError
 from rmqtool.topics import RETRY_PREFIX, SYSTEM_PREFIX
@@ -41,8 +41,7 @@ class UncleanStart(StrEnum):
     BY_OFFSET = "by-offset"  # 5.5.0+: its offset against logicsPhysicalOffset, else its time against logics
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRules:
+class RecordRules(NamedTuple):
     """Differences between brokers, and between them and an examiner, when a record is read.
 
     Attributes:
@@ -70,8 +69,7 @@ LENIENT = RecordRules(checks_room=False, requires_numbers=False)
 """For reading evidence: everything that can be decoded is a record."""
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+class Release(NamedTuple):
     """The rules of one released broker.
 
     Attributes:
@@ -151,8 +149,7 @@ class Release:
 
 
 _4_9_8 = Release("4.9.8", "4.9")
-_5_3_3 = replace(
-    _4_9_8,
+_5_3_3 = _4_9_8._replace(
     name="5.3.3",
     line="5.x",
     records=RecordRules(),
@@ -171,23 +168,20 @@ _5_3_3 = replace(
     clean_start=CleanStart.BY_QUEUES,
     needs_last_unit=True,
 )
-_5_3_4 = replace(
-    _5_3_3,
+_5_3_4 = _5_3_3._replace(
     name="5.3.4",
     clean_start=CleanStart.BY_FIRST_RECORD,
     first_record_must_parse=True,
     truncates_by_new_end=True,
 )
-_5_4_0 = replace(
-    _5_3_4,
+_5_4_0 = _5_3_4._replace(
     name="5.4.0",
     tag_items=True,
     recover_window=True,
     distrusts_blank_config=True,
     rocksdb="8.4.0",
 )
-_5_5_0 = replace(
-    _5_4_0,
+_5_5_0 = _5_4_0._replace(
     name="5.5.0",
     unclean_start=UncleanStart.BY_OFFSET,
     needs_last_unit=False,
@@ -196,7 +190,7 @@ _5_5_0 = replace(
     writes_whole_pages=True,
     rocksdb="8.4.4",
 )
-_5_5_1 = replace(_5_5_0, name="5.5.1", records=RecordRules(refuses_negative_size=True, kept_array=1 << 20))
+_5_5_1 = _5_5_0._replace(name="5.5.1", records=RecordRules(refuses_negative_size=True, kept_array=1 << 20))
 
 RELEASES: dict[str, Release] = {
     release.name: release for release in (_4_9_8, _5_3_3, _5_3_4, _5_4_0, _5_5_0, _5_5_1)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queues import queues_of
@@ -74,8 +73,7 @@ _BEHIND_MS = 5_000
 """Delay of a dispatch, or a flush, under load."""
 
 
-@dataclass(frozen=True, slots=True)
-class Lag:
+class Lag(NamedTuple):
     """Records without units that a kill explains; all are physical offsets.
 
     Attributes:
@@ -126,7 +124,7 @@ def confirmed_lag(store: Store, log_end: int, confirm_offset: int, lag: Lag) -> 
     The checkpoint's offset may be old; a unit proves that its record was confirmed, too.
     """
     ends = [end for end in _queue_ends(store) if end <= log_end]
-    return replace(lag, dispatched=max([confirm_offset, *ends]), is_controlled=True)
+    return lag._replace(dispatched=max([confirm_offset, *ends]), is_controlled=True)
 
 
 def _redispatched(store: Store, checkpoint: CheckpointFields) -> int | None:

@@ -8,14 +8,12 @@ old ones that a truncation left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.check import CheckInterruptedError, Examined, log_findings, run_guarded
-from rmqtool.check.census import period_of
 from rmqtool.check.entries import seam_findings
-from rmqtool.check.picture import LogPicture, PictureFrame, picture_of
 from rmqtool.check.queue_offsets import Breaks, add_breaks, breaks_of, repeats_from
 from rmqtool.check.splits import (
     CheckJob,
@@ -38,6 +36,8 @@ from rmqtool.store.segments import FileQueue, StoreFile, unreadable_findings
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from rmqtool.check.census import Period
+    from rmqtool.check.picture import LogPicture
     from rmqtool.check.splits import Recheck
     from rmqtool.engine import Engine
     from rmqtool.progress import Progress
@@ -46,8 +46,7 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
 
-@dataclass(frozen=True)
-class LogCheck:
+class LogCheck(NamedTuple):
     """Scope of a check.
 
     Attributes:
@@ -113,7 +112,11 @@ class LogReader:
         # A file of which there are two counts once: reads are answered from the first.
         segments = [segment for segment in check.log if check.log.segment_at(segment.start) is segment]
         self.edge = FoundEdge(segments, check.unclean, page_writer=check.page_writer)
-        self.period = period_of(segments, self.edge) if check.pictured else None
+        self.period: Period | None = None
+        if check.pictured:
+            from rmqtool.check.census import period_of  # which `report` alone shows
+
+            self.period = period_of(segments, self.edge)
         job = CheckJob(
             check.policy,
             check.staging,
@@ -136,7 +139,7 @@ class LogReader:
     def read(self, progress: Progress) -> LogCheck:
         """Read all splits; return the check with the policy that the records show to be right."""
         self._pass.run(progress, "commit log")
-        return replace(self._check, policy=self._pass.job.policy)
+        return self._check._replace(policy=self._pass.job.policy)
 
     def scans(self, findings: FindingLog, recheck: Recheck | None = None) -> Iterator[SegmentScan]:
         """Put the splits together, file by file; a file that cannot be read has no records."""
@@ -158,7 +161,7 @@ class LogReader:
             if report.first_log_offset is not None and report.first_log_offset < log_offset:
                 stop = min(report.split.stop, log_offset)
                 whole = stop == report.split.stop
-                split = replace(report.split, stop=stop)
+                split = report.split._replace(stop=stop)
                 reports.append(report if whole else self._recheck(split, report.first_log_offset))
         return replace(without_tail(scan, log_offset), reports=reports)
 
@@ -214,8 +217,7 @@ def _required(outcome: SplitOutcome) -> CheckReport:
     return outcome
 
 
-@dataclass(frozen=True)
-class LogResult:
+class LogResult(NamedTuple):
     """Content of the log, and its damage.
 
     Attributes:
@@ -242,7 +244,7 @@ class LogResult:
     stale_stop: int
     latest_ms: int | None = None
     passed: tuple[int, ...] = ()
-    skipped: Mapping[tuple[str, int], int] = field(default_factory=dict)
+    skipped: Mapping[tuple[str, int], int] = {}
     picture: LogPicture | None = None
     last_entries: EntrySpan | None = None
 
@@ -290,8 +292,11 @@ class _LogChecker:
         stops = [scan.records_stop for scan in scans]
         log_end = max((stop for stop in stops if stop is not None), default=check.log.start)
         stale_stop = log_end if stale is None else stale.stop
-        period = self._reader.period
-        frame = None if period is None else PictureFrame(period, log_end, stale_stop)
+        picture = None
+        if self._reader.period is not None:
+            from rmqtool.check.picture import PictureFrame, picture_of
+
+            picture = picture_of(scans, breaks, PictureFrame(self._reader.period, log_end, stale_stop))
         return LogResult(
             findings=self._findings,
             examined=Examined(
@@ -307,7 +312,7 @@ class _LogChecker:
             latest_ms=max((run.last_ms for scan in scans for run in scan.runs), default=None),
             passed=check.passed,
             skipped=breaks.skipped,
-            picture=None if frame is None else picture_of(scans, breaks, frame),
+            picture=picture,
             last_entries=next(
                 (report.entries for report in reversed([*_reports(scans)]) if report.entries), None
             ),

@@ -127,7 +127,7 @@ def joined(ranges: Iterable[UnreadableRange]) -> list[UnreadableRange]:
     for range_ in sorted(ranges):
         if joined and range_.position <= joined[-1].stop:
             stop = max(range_.stop, joined[-1].stop)
-            joined[-1] = replace(joined[-1], length=stop - joined[-1].position)
+            joined[-1] = joined[-1]._replace(length=stop - joined[-1].position)
         else:
             joined.append(range_)
     return joined

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.check.census import CensusTaker, Period, SplitCensus
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.kernels.checks import measure_times
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from rmqtool.arrays import Rows
+    from rmqtool.check.census import CensusTaker, Period, SplitCensus
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.scan.entries import EntrySpan
 
@@ -40,8 +40,7 @@ MAX_PARTS = 10_000
 _NO_TIME = -(1 << 63)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordRun:
+class RecordRun(NamedTuple):
     """Records that follow each other without a gap, their store times never falling.
 
     Attributes:
@@ -285,7 +284,7 @@ def stale_candidates(scan: SegmentScan) -> Iterator[StaleTail]:
 
 def without_tail(scan: SegmentScan, start: int) -> SegmentScan:
     """Return the parts of a file that lie before ``start``; its reports are left as they are."""
-    parts = [replace(part, stop=min(part.stop, start)) for part in scan.parts if part.start < start]
+    parts = [part._replace(stop=min(part.stop, start)) for part in scan.parts if part.start < start]
     return replace(scan, parts=parts, end=Outcome.STOP, log_offset=start)
 
 
@@ -310,7 +309,11 @@ class _Check(DispatchSink):
         self._runs = RunBuilder()
         self._transactions = TransactionRows(job.passed) if job.transactions else None
         self._checker = RecordChecker(segment, self.findings, with_units=True)
-        self._census = None if job.period is None else CensusTaker(job.period, job.policy)
+        self._census: CensusTaker | None = None
+        if job.period is not None:
+            from rmqtool.check.census import CensusTaker
+
+            self._census = CensusTaker(job.period, job.policy)
 
     def gap(self, gap: Gap) -> None:
         """Take a gap."""

@@ -211,7 +211,7 @@ class ContentCheck:
         policy = DispatchPolicy.to_check(request.store.settings)
         check = LogCheck(
             log,
-            policy if request.level >= _DERIVED_LEVEL else replace(policy, index_enabled=False),
+            policy if request.level >= _DERIVED_LEVEL else policy._replace(index_enabled=False),
             staging,
             request.max_findings,
             live=request.live,

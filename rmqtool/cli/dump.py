@@ -24,9 +24,9 @@ from rmqtool.commands.dump.hex import layout_rows
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.options import declared_options, names_of
+from rmqtool.projection import BodyMode
 from rmqtool.report.output import BodyFiles, Format
 from rmqtool.report.sinks import RowSink, open_sink
-from rmqtool.rows.bodies import BodyMode
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store import PathKind
 

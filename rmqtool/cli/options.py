@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
@@ -18,9 +17,9 @@ from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of
 from rmqtool.io.source import is_object_url
 from rmqtool.options import Option, ValueKind, declared_options
+from rmqtool.projection import BodyMode
 from rmqtool.releases import LINES, RELEASES
 from rmqtool.report.output import without_secret
-from rmqtool.rows.bodies import BodyMode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -211,8 +210,7 @@ _CONSOLE = (
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Common:
+class Common(NamedTuple):
     """Options that commands share, by their names; those that a command does not have are at a default."""
 
     broker_conf: Path | None
@@ -220,7 +218,6 @@ class Common:
     broker_version: str | None
     timezone: str | None
     format_name: str
-    output: Path | None = None
     fail_on: str
     progress: str
     quiet: bool
@@ -228,6 +225,7 @@ class Common:
     debug: bool
     log_file: Path | None
     color: str
+    output: Path | None = None
     engine_name: str = "local"
     master: str | None = None
     spark_conf: tuple[str, ...] = ()
@@ -237,7 +235,7 @@ class Common:
     @classmethod
     def of(cls, options: dict[str, Any]) -> Common:
         """Return them, and take them out of all the options of a command."""
-        return cls(**{field.name: options.pop(field.name) for field in fields(cls) if field.name in options})
+        return cls(**{name: options.pop(name) for name in cls._fields if name in options})
 
     @property
     def opening(self) -> dict[str, Any]:

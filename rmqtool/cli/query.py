@@ -37,8 +37,8 @@ if TYPE_CHECKING:
 
     from rmqtool.api.results import Answer
     from rmqtool.api.store import Store
+    from rmqtool.projection import BodyMode
     from rmqtool.report.console import Console
-    from rmqtool.rows.bodies import BodyMode
 
 
 _SCHEMA = "rmqtool.query/2"

@@ -13,7 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.rows.bodies import BodyMode
+from rmqtool.projection import BodyMode
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

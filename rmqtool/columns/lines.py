@@ -23,7 +23,7 @@ from rmqtool.columns.encoder import (
     word_numbers,
 )
 from rmqtool.kernels.lines import BodyForm, Cell, LineCells, write_lines
-from rmqtool.rows.bodies import BodyMode
+from rmqtool.projection import BodyMode
 from rmqtool.rows.log_splits import LogJob, kernel_filter
 
 if TYPE_CHECKING:

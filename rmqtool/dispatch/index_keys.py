@@ -65,8 +65,7 @@ _WORDS = {"all": (_FIRST,), "none": ()}
 _TURNS = ("from:", "to:")
 
 
-@dataclass(frozen=True, slots=True)
-class TagItems:
+class TagItems(NamedTuple):
     """Range of messages with a tag item.
 
     Attributes:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -31,8 +30,7 @@ NEVER = (1 << 63) - 1
 _NO_ENTRY = -1
 
 
-@dataclass(frozen=True)
-class DispatchPolicy:
+class DispatchPolicy(NamedTuple):
     """All that a dispatch depends on beside the message.
 
     Attributes:
@@ -51,7 +49,7 @@ class DispatchPolicy:
     """
 
     release: Release = DEFAULT
-    delay_levels_ms: Mapping[int, int] = field(default_factory=dict)
+    delay_levels_ms: Mapping[int, int] = {}
     index_enabled: bool = True
     multi_dispatch: bool = True
     lmq: bool = True
@@ -87,7 +85,7 @@ class DispatchPolicy:
         later had the store: then there are none.
         """
         policy = cls.from_settings(settings)
-        return policy if settings.touched_by_5_4 is False else replace(policy, tag_items=ALL_TAG_ITEMS)
+        return policy if settings.touched_by_5_4 is False else policy._replace(tag_items=ALL_TAG_ITEMS)
 
     def with_batch_topics(self, topics: Iterable[str]) -> DispatchPolicy:
         """Return the policy by which further topics have batch queues: `Dispatcher.unknown_batch_topics`.
@@ -96,7 +94,7 @@ class DispatchPolicy:
         """
         if not self.release.batch_queues:
             return self
-        return replace(self, batch_topics=self.batch_topics.union(topics))
+        return self._replace(batch_topics=self.batch_topics.union(topics))
 
     @property
     def partial(self) -> bool:

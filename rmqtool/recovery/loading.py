@@ -139,7 +139,7 @@ def load_member(
 
     Java: ``DLedgerMmapFileStore#load``, ``MmapFileList#doLoad``, ``#checkSelf`` (dledger 0.3.1.2, 0.3.3.4).
     """
-    strict = replace(release, deletes_empty_last_file=False)
+    strict = release._replace(deletes_empty_last_file=False)
     sizes = {data: size, data.parent / ENTRY_INDEX: ENTRY_INDEX_BYTES}
     entries, units = (
         load_files((directory,), store.base, wanted, strict, aside, store.listing)

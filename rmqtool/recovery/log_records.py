@@ -274,7 +274,7 @@ class Hidden(NamedTuple):
         wanted = np.concatenate((surveyed.unreached, odd))
         starts = {one.label: one.start for one in records.log}
         parts, entries = [np.empty((2, 0), np.int64)], [NO_ENTRIES]
-        rules = replace(NEWEST.records, requires_numbers=False)
+        rules = NEWEST.records._replace(requires_numbers=False)
         dispatcher = Dispatcher(records.policy, passes_stalls=True)
         for segment in surveyed.log:
             if not ((wanted >= segment.start) & (wanted < segment.stop)).any():

@@ -175,7 +175,7 @@ def records_of(store: Store, release: Release) -> LogRecords:
     surveyed, reading = account.surveyed, account.reading
     if reading is not None:  # what a broker dispatches counts, that of a file of another log, too
         policy, own = (each.with_batch_topics(reading.copy.batch_topics) for each in (policy, own))
-    if reading is not None and reading.log == account.log and replace(policy, ext=own.ext) == own:
+    if reading is not None and reading.log == account.log and policy._replace(ext=own.ext) == own:
         records = LogRecords.of(store.own_log, policy, reading.copy)
     else:
         records = LogRecords.read(store.own_log, policy, surveyed.false)

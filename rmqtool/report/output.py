@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from rmqtool.errors import EnvironmentFailureError, ExitStatus, RefusedError, UsageError, writing
 from rmqtool.findings import counted
-from rmqtool.projection import columns_of, json_object
+from rmqtool.projection import BodyMode, columns_of, encoded_body, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
-from rmqtool.rows.bodies import BodyMode, encoded_body
 from rmqtool.store.names import directory_around, real_path
 from rmqtool.times import utc_text
 from rmqtool.version import __version__

@@ -14,6 +14,7 @@ from rmqtool.formats import message
 from rmqtool.formats.consumequeue import EXT_ADDRESS_BASE, EXT_ADDRESS_MAX
 from rmqtool.formats.entry import ENTRY_END_MAGIC, ENTRY_MAGIC
 from rmqtool.javacompat import masked_crc32
+from rmqtool.projection import BodyMode
 from rmqtool.report.output import body_text
 from rmqtool.report.terminal import (
     SEVERITY_STYLES,
@@ -25,7 +26,6 @@ from rmqtool.report.terminal import (
     fold,
     wrapped,
 )
-from rmqtool.rows.bodies import BodyMode
 from rmqtool.times import time_text
 
 if TYPE_CHECKING:

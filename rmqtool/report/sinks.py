@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, TextIO
 
 from rmqtool import rows
-from rmqtool.projection import columns_of, json_object, json_value
+from rmqtool.projection import BodyMode, columns_of, encoded_body, json_object, json_value
 from rmqtool.report.output import (
     RUNNING,
     Format,
@@ -18,7 +18,6 @@ from rmqtool.report.output import (
 )
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import escape_text, uses_color, width_of
-from rmqtool.rows.bodies import BodyMode, encoded_body
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping

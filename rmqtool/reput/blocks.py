@@ -16,7 +16,7 @@ from __future__ import annotations
 import os
 import uuid
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -99,8 +99,7 @@ class BlockColumn:
             raise _lost(self, "it has become shorter")
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Places of the columns of a block.
 
     Attributes:

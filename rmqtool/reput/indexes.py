@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from dataclasses import dataclass
 from datetime import datetime, timedelta, tzinfo
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -86,8 +85,7 @@ class IndexPlan(NamedTuple):
     empty_count: int
 
 
-@dataclass(frozen=True, slots=True)
-class IndexStream:
+class IndexStream(NamedTuple):
     """The entries of all blocks as one stream.
 
     Attributes:

@@ -181,7 +181,7 @@ def _blocks(plan: ReputPlan, result: ReputResult) -> list[Block]:
             )
             result.unindexed += passed_over(block.read("entries"), end_phy_offset)
             columns = write_columns(plan.staging, {"entries": entries, "keyless": keyless})
-            block = replace(block, columns=block.columns | columns)
+            block = block._replace(columns=block.columns | columns)
         end_phy_offset = max(end_phy_offset, report.end_phy_offset)
         blocks.append(block)
     return blocks

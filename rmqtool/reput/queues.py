@@ -42,8 +42,7 @@ PLACE = attrgetter("place.position")
 """Sort key of plans, in the order of their queues in every block."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueGeometry:
+class QueueGeometry(NamedTuple):
     """File sizes in bytes: ``mappedFileSizeConsumeQueue``, ``…Ext``, ``mapperFileSizeBatchConsumeQueue``."""
 
     consumequeue: int

@@ -7,12 +7,9 @@ data.
 
 from __future__ import annotations
 
-import base64
 import sys
 import zlib
-from contextlib import suppress
 from dataclasses import replace
-from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
@@ -24,36 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from rmqtool.progress import Progress
-
-
-class BodyMode(StrEnum):
-    """Values of ``--body``."""
-
-    NONE = "none"
-    TEXT = "text"  # base64 where a body cannot be
-    HEX = "hex"
-    BASE64 = "base64"
-
-
-TEXT_BODIES = (BodyMode.TEXT, BodyMode.HEX, BodyMode.BASE64)
-"""Forms of bodies in a column of text."""
-
-Encoded = tuple[str | None, str | None]
-"""A body as a string, and its encoding: ``utf-8``, ``hex`` or ``base64``; None twice for no body."""
-
-
-def encoded_body(body: bytes, mode: str, fits: Callable[[str], bool] | None = None) -> Encoded:
-    """Return a body for programs by a `BodyMode`; base64 where it is no text, or one that does not fit."""
-    if mode == BodyMode.NONE:
-        return None, None
-    if mode == BodyMode.HEX:
-        return body.hex(), "hex"
-    if mode == BodyMode.TEXT:
-        with suppress(UnicodeDecodeError):
-            text = body.decode()
-            if fits is None or fits(text):
-                return text, "utf-8"
-    return base64.b64encode(body).decode(), "base64"
 
 
 MAX_BODY_BYTES = 64 << 20

@@ -195,7 +195,7 @@ def _as_sent(record: Record) -> Record:
             head = head._replace(queue_id=queue_id)
     else:
         topic = properties.get("RETRY_TOPIC") or properties.get("DLQ_ORIGIN_TOPIC")
-    return replace(record, topic=topic or record.topic, properties=properties, head=head)
+    return record._replace(topic=topic or record.topic, properties=properties, head=head)
 
 
 def _is_unicode(text: str | None) -> bool:

@@ -97,7 +97,7 @@ def reput_plan(log: FileQueue, store: Store, staging: StagingHandle, *parts: str
     """Return the plan of parts made over a new log, by the settings of the store that it is of."""
     policy = DispatchPolicy.from_settings(store.settings)
     if policy.index_enabled:
-        policy = replace(policy, tag_items=tag_rule(store).value)
+        policy = policy._replace(tag_items=tag_rule(store).value)
     return ReputPlan.of(store.settings, log, policy, staging, *parts)
 
 

@@ -198,7 +198,7 @@ class LogCopies:
             )
             unlisted = frozenset().union(*(copy.batch_topics for copy in copies))
             beside, store = self._beside(merged, engine), self.stores[0]
-            wanted = replace(self.policy, topics=choices.topics, exclude_topics=choices.exclude_topics)
+            wanted = self.policy._replace(topics=choices.topics, exclude_topics=choices.exclude_topics)
             plan = Planner(
                 merged,
                 evidence,

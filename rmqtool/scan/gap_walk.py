@@ -11,7 +11,6 @@ the body of a frame whose checksum holds is the frame's own, not one of the log.
 from __future__ import annotations
 
 import zlib
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
@@ -247,4 +246,4 @@ def gap_of(row: Any) -> Gap:  # noqa: ANN401 - a numpy row
 def joined_gap(segment: Segment, gap: Gap, stop: int) -> Gap:
     """Return a gap that reached the end of its split, extended to ``stop``."""
     data_start = first_nonzero(segment, gap.stop, stop) if gap.zero else gap.data_start
-    return replace(gap, stop=stop, data_start=data_start)
+    return gap._replace(stop=stop, data_start=data_start)

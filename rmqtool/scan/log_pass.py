@@ -11,7 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import accumulate, groupby, islice, takewhile
-from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from rmqtool.engine import Engine, MapInterruptedError, together
 from rmqtool.formats.message import Outcome
@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 SPLIT_BYTES = 256 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
+class Split(NamedTuple):
     """A range of one segment, physical offsets.
 
     A split owns the records whose first byte lies in ``[start, stop)`` and may read on after ``stop`` to

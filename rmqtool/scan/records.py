@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
@@ -64,8 +63,7 @@ class ByteSource(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
+class Record(NamedTuple):
     """A message record, decoded; ``physical_offset`` is its place, its PHYSICALOFFSET field is in ``head``.
 
     ``topic`` and ``properties`` are decoded as Java does, the last of equal names; ``raw`` is all TOTALSIZE
@@ -432,8 +430,7 @@ def holds_record(segment: Segment) -> bool:
     return place is not None and check_record(window, place, LENIENT, base=base).record is not None
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(NamedTuple):
     """Bytes in which no record can be followed.
 
     Attributes:

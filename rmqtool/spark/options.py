@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
 from rmqtool.options import check_least, request_of, word_of
-from rmqtool.rows.bodies import TEXT_BODIES, BodyMode
+from rmqtool.projection import TEXT_BODIES, BodyMode
 from rmqtool.rows.messages import MessageFilter
 from rmqtool.store.geometry import zone_of_name
 

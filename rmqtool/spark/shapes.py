@@ -15,7 +15,7 @@ import pyarrow as pa
 from rmqtool.columns import COLUMNS, EARLIEST_MS, LATEST_MS, ColumnChoice
 from rmqtool.columns.arrow import schema_of
 from rmqtool.errors import UsageError
-from rmqtool.rows.bodies import BodyMode, encoded_body
+from rmqtool.projection import BodyMode, encoded_body
 from rmqtool.spark.options import ReadOptions, Table, unknown_column
 
 if TYPE_CHECKING:

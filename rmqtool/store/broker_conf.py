@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pkgutil import get_data
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.io import location_of
@@ -113,8 +113,7 @@ def _delay_levels(name: str, text: str) -> str:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class Definition:
+class Definition(NamedTuple):
     """Reader of a setting, and its defaults.
 
     ``defaults`` has each default with the release from which it holds, oldest first; None for "none", for

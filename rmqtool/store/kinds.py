@@ -10,7 +10,6 @@ so the rows also show which broker wrote here (`rmqtool.store.broker_version`).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -61,8 +60,7 @@ class PathKind(StrEnum):
     CONFIG = "config"
 
 
-@dataclass(frozen=True)
-class StoreFileKind:
+class StoreFileKind(NamedTuple):
     """One kind of file.
 
     ``directory`` is its place in a store root (``StorePathConfigHelper``), None where it has none of its own;
@@ -74,7 +72,7 @@ class StoreFileKind:
     kind: PathKind
     directory: str | None = None
     is_queue: bool = False
-    schemas: Mapping[str, Any] = field(default_factory=dict)
+    schemas: Mapping[str, Any] = {}
     units: Decoder[Any] | None = None
     recognises: Callable[[bytes, int], bool] | None = None
     rank: int = 0

@@ -7,9 +7,8 @@ start depends, names are compared.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, Structure, codes
@@ -60,8 +59,7 @@ _LISTED = 100
 """Places of one row that are reported singly."""
 
 
-@dataclass(frozen=True, slots=True)
-class Feature:
+class Feature(NamedTuple):
     """Something in the store that is recognised by its name and left alone.
 
     ``layout`` says what a command can do beside it, ``note`` why it counts.
@@ -152,13 +150,13 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
         yield Feature(codes.ST_ROCKSDB_BESIDE, FILE_QUEUES, layout=QUEUES_TWICE, note=note)
     for database in databases:
         if note:
-            yield replace(database, layout=layout, note=note)
+            yield database._replace(layout=layout, note=note)
         elif (root / "abort").status() is None and not _has_rows(
             root / database.label
         ):  # a clean stop flushes rows
-            yield replace(database, layout=QUEUES_IN_ROCKSDB, note="its tables (.sst) are missing")
+            yield database._replace(layout=QUEUES_IN_ROCKSDB, note="its tables (.sst) are missing")
         else:
-            yield replace(database, code=codes.ST_ROCKSDB_BESIDE, layout=QUEUES_TWICE)
+            yield database._replace(code=codes.ST_ROCKSDB_BESIDE, layout=QUEUES_TWICE)
 
 
 def _wants_database(settings: Settings) -> bool:

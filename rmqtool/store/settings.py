@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
@@ -257,7 +256,7 @@ class Settings:
         records, kept = release.records, self["maxCheckMessageReuseBufferSize"]
         if not records.kept_array or kept.origin is not Origin.GIVEN or not isinstance(kept.value, int):
             return release
-        return replace(release, records=replace(records, kept_array=max(kept.value, 0)))
+        return release._replace(records=records._replace(kept_array=max(kept.value, 0)))
 
     @cached_property
     def touched_by_5_4(self) -> bool | None:

@@ -13,9 +13,9 @@ from rmqtool import rows
 from rmqtool.columns import ColumnChoice
 from rmqtool.columns.encoder import filled
 from rmqtool.columns.lines import LineForm, LineMaker
+from rmqtool.projection import BodyMode
 from rmqtool.report.output import csv_cell
 from rmqtool.report.terminal import is_cell_text
-from rmqtool.rows.bodies import BodyMode
 from tests.store.fixture_stores import fixture
 
 TEXTS = ["=1+1", "+1", "-1", "@sum", "plain", "a=b", "a\\b", "\\x09", "\t", "\\", "", "\u2028=", "-\u202e\\"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from unittest import mock
 
@@ -177,7 +176,7 @@ def test_delay_levels(policy: DispatchPolicy, level: str, expected: int | None) 
 
 def test_a_level_without_an_entry_waits_a_second(policy: DispatchPolicy) -> None:
     """``messageDelayLevel`` that was read to its third piece only, of which a fourth was malformed."""
-    gap = replace(policy, delay_levels_ms={1: 5, 4: 7})
+    gap = policy._replace(delay_levels_ms={1: 5, 4: 7})
     fields = {"topic": b"SCHEDULE_TOPIC_XXXX", "properties": properties({"DELAY": "2"})}
     (unit,) = one(gap, **fields)[1]["SCHEDULE_TOPIC_XXXX", 0]
     assert unit["tags_code"] == STORE_TIMESTAMP_MS + 1000
@@ -215,13 +214,13 @@ def test_light_queues(
 def test_only_light_names_have_queue_id_0_and_only_with_lmq(policy: DispatchPolicy) -> None:
     fields = {"properties": light("%LMQ%a,other", "3,4"), "queueId": 5}
     with_lmq = offsets_by_queue(one(policy, **fields)[1])
-    without = offsets_by_queue(one(replace(policy, lmq=False), **fields)[1])
+    without = offsets_by_queue(one(policy._replace(lmq=False), **fields)[1])
     assert with_lmq == {("TopicTest", 5): [0], ("%LMQ%a", 0): [3], ("other", 5): [4]}
     assert without == {("TopicTest", 5): [0], ("%LMQ%a", 5): [3], ("other", 5): [4]}
 
 
 def test_no_multi_dispatch_where_it_is_switched_off(policy: DispatchPolicy) -> None:
-    off = replace(policy, multi_dispatch=False)
+    off = policy._replace(multi_dispatch=False)
     assert set(one(off, properties=light("%LMQ%a", "x"))[1]) == {("TopicTest", 0)}
 
 
@@ -261,7 +260,7 @@ def test_an_offset_that_is_no_number_stalls(policy: DispatchPolicy) -> None:
 
 
 def test_inner_batches_take_base_and_number_in_batch_queues_only() -> None:
-    batch = replace(POLICY_5, batch_topics=frozenset({BATCH_TOPIC}))
+    batch = POLICY_5._replace(batch_topics=frozenset({BATCH_TOPIC}))
     fields = {"properties": properties({"INNER_NUM": "3", "INNER_BASE": "7"}), "queueOffset": 1}
     assert offsets_by_queue(one(batch, topic=BATCH_TOPIC.encode(), **fields)[1]) == {(BATCH_TOPIC, 0): [7]}
     assert offsets_by_queue(one(batch, **fields)[1]) == {("TopicTest", 0): [1]}
@@ -295,10 +294,10 @@ def test_a_choice_of_topics_is_as_if_the_others_were_not_there(policy: DispatchP
     log = LogBuilder(SIZE)
     for number, topic in enumerate((b"OrderA", b"Pay", b"OrderB")):
         log.add(topic=topic, properties=b"KEYS\x01k", storeTimestamp=STORE_TIMESTAMP_MS + number)
-    some = replace(policy, topics=("Order*",), exclude_topics=("*B",))
+    some = policy._replace(topics=("Order*",), exclude_topics=("*B",))
     report, units, keys = scanned(log, some)
     assert (report.messages, set(units), len(keys)) == (1, {("OrderA", 0)}, 1)
-    early = replace(policy, until_timestamp_ms=STORE_TIMESTAMP_MS + 1)
+    early = policy._replace(until_timestamp_ms=STORE_TIMESTAMP_MS + 1)
     assert set(scanned(log, early)[1]) == {("OrderA", 0), ("Pay", 0)}
 
 
@@ -321,7 +320,7 @@ def test_a_queue_table_finds_what_was_put_and_nothing_else() -> None:
 
 
 def test_traits_of_topics() -> None:
-    policy = replace(POLICY_5, batch_topics=frozenset({"B"}), topics=("B", "S*"))
+    policy = POLICY_5._replace(batch_topics=frozenset({"B"}), topics=("B", "S*"))
     assert policy.traits("B", unsafe=False) == Trait.BATCH
     assert policy.traits("SCHEDULE_TOPIC_XXXX", unsafe=False) == Trait.SCHEDULE | Trait.NO_MULTI_DISPATCH
     assert policy.traits("..", unsafe=True) == Trait.EXCLUDED | Trait.UNSAFE

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -69,7 +68,7 @@ def test_which_messages_have_one(fields: dict[str, Any], expected: list[str]) ->
     """The last of a message's items, or the only one; before 5.4.0 there is none."""
     _, _, keys = one(POLICY_5_5, **fields)
     assert [key_hash for key_hash, _ in keys] == hashes(*expected)
-    _, _, keys = one(replace(POLICY_5, release=RELEASES["5.3.4"]), **fields)
+    _, _, keys = one(POLICY_5._replace(release=RELEASES["5.3.4"]), **fields)
     keys_alone = expected[:-1] if b"TAGS\x01" in fields["properties"] and expected[-1:] != ["a"] else expected
     assert [key_hash for key_hash, _ in keys] == hashes(*keys_alone)
 
@@ -91,10 +90,10 @@ def test_brokers_that_took_turns_leave_items_by_turns() -> None:
         log.add(properties=properties({"TAGS": f"t{number}"}), queueOffset=number) for number in range(6)
     ]
     turns = TagItems((places[1], places[3], places[5]))
-    _, _, keys = scanned(log, replace(POLICY_5, tag_items=turns))
+    _, _, keys = scanned(log, POLICY_5._replace(tag_items=turns))
     assert [place for _, place in keys] == [places[1], places[2], places[5]]
-    assert scanned(log, replace(POLICY_5_5, tag_items=NO_TAG_ITEMS))[2] == []
-    assert len(scanned(log, replace(POLICY_5, tag_items=ALL_TAG_ITEMS))[2]) == 6
+    assert scanned(log, POLICY_5_5._replace(tag_items=NO_TAG_ITEMS))[2] == []
+    assert len(scanned(log, POLICY_5._replace(tag_items=ALL_TAG_ITEMS))[2]) == 6
 
 
 def test_the_golden_index_of_5_5_1() -> None:

@@ -31,7 +31,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from unittest import mock
-from rmqtool.rows.bodies import BodyMode
+from rmqtool.projection import BodyMode
 from rmqtool.columns import ColumnChoice, encoder, lines
 from rmqtool.columns.encoder import ColumnJob
 from rmqtool.columns.lines import LineJob

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -144,11 +143,11 @@ def test_a_next_release_with_other_defaults_hides_no_window_of_its_elders(
 ) -> None:
     """Where the release is open, the candidate that reads least decides, whether it is the newest or not."""
     has_window, files, expected = NEXT[name]
-    following = replace(RELEASES["5.5.1"], name="9.9.9", recover_window=has_window)
+    following = RELEASES["5.5.1"]._replace(name="9.9.9", recover_window=has_window)
     monkeypatch.setitem(RELEASES, following.name, following)
     monkeypatch.setitem(broker_conf._AGE, following.name, len(RELEASES))
     known = broker_conf.DEFINITIONS["commitLogRecoverMaxNum"]
-    changed = replace(known, defaults=(*known.defaults, (following.name, files)))
+    changed = known._replace(defaults=(*known.defaults, (following.name, files)))
     monkeypatch.setitem(broker_conf.DEFINITIONS, known.name, changed)
     store = _open(TinyLog(tmp_path, FILES), "5.5.1")
     version = Setting(

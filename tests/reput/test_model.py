@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -36,8 +35,7 @@ tag_items = st.sets(st.integers(0, 3 * FILE_SIZE), max_size=3).map(
 def policies(draw: st.DrawFn) -> DispatchPolicy:
     policy = draw(st.sampled_from([POLICY_4_9, POLICY_5, POLICY_5_5]))
     is_5 = policy is not POLICY_4_9
-    return replace(
-        policy,
+    return policy._replace(
         multi_dispatch=draw(st.sampled_from([True, True, False])),
         lmq=draw(st.booleans()),
         ext=draw(st.booleans()),
@@ -94,5 +92,5 @@ def test_a_queue_of_inner_batches_takes_no_light_unit() -> None:
         topic=b"Plain",
         properties=properties({"INNER_MULTI_DISPATCH": BATCH_TOPIC, "INNER_MULTI_QUEUE_OFFSET": "2"}),
     )
-    policy = replace(POLICY_5_5, batch_topics=frozenset({BATCH_TOPIC}))
+    policy = POLICY_5_5._replace(batch_topics=frozenset({BATCH_TOPIC}))
     assert_as_the_model(log.files(), FILE_SIZE, policy)

@@ -208,7 +208,7 @@ def test_one_part_only() -> None:
         assert {path.name for path in handle.result.iterdir()} == {"index"}
     with staging() as handle:
         plan = plan_of_store(store, handle)
-        off = replace(plan.policy, index_enabled=False)
+        off = plan.policy._replace(index_enabled=False)
         run_reput(replace(plan, policy=off), InlineEngine(), NullProgress())
         assert {path.name for path in handle.result.iterdir()} == {"consumequeue"}
 

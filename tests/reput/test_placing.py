@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -198,6 +197,6 @@ def test_sizes_that_hold_nothing_are_refused(sizes: Sizes, name: str) -> None:
     log = LogBuilder(FILE_SIZE)
     log.add()
     log.add(topic=BATCH_TOPIC.encode())
-    policy = replace(POLICY_5, ext=True, batch_topics=frozenset({BATCH_TOPIC}))
+    policy = POLICY_5._replace(ext=True, batch_topics=frozenset({BATCH_TOPIC}))
     with pytest.raises(UsageError, match=name):
         build(memory_log(log.files()), FILE_SIZE, policy, sizes=sizes)

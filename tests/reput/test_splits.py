@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -126,10 +125,10 @@ LOGS = {
     "damaged-5": (damaged, POLICY_5),
     "longer than they say": (longer_than_they_say, POLICY_5_5),
     "light": (light, POLICY_5),
-    "ext": (plain, replace(POLICY_5, ext=True)),
+    "ext": (plain, POLICY_5._replace(ext=True)),
     "record in a body": (record_in_body, POLICY_5),
     "ghost after BLANK": (ghost_behind_blank, POLICY_5),
-    "batches": (batches, replace(POLICY_5, batch_topics=frozenset({BATCH_TOPIC}))),
+    "batches": (batches, POLICY_5._replace(batch_topics=frozenset({BATCH_TOPIC}))),
 }
 by_log = pytest.mark.parametrize(
     ("log", "policy"), [(make(), policy) for make, policy in LOGS.values()], ids=LOGS

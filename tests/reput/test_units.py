@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,8 +30,8 @@ if TYPE_CHECKING:
 SIZE = 1000
 POLICIES = {
     "plain": POLICY_5,
-    "ext": replace(POLICY_5, ext=True),
-    "batch": replace(POLICY_5, batch_topics=frozenset({BATCH_TOPIC, "T3"})),
+    "ext": POLICY_5._replace(ext=True),
+    "batch": POLICY_5._replace(batch_topics=frozenset({BATCH_TOPIC, "T3"})),
 }
 Rows = dict[tuple[str, int], list[tuple[int, ...]]]
 
@@ -182,7 +181,7 @@ def test_known_queues_are_copies() -> None:
         (first, second, *_) = plan_splits(log, 1 << 62)
         read_split(SplitTask(ScanJob(POLICY_5, handle), first))
         again = read_split(SplitTask(ScanJob(POLICY_5, handle), second)).block
-        other = read_split(SplitTask(ScanJob(replace(POLICY_5, lmq=False), handle), second)).block
+        other = read_split(SplitTask(ScanJob(POLICY_5._replace(lmq=False), handle), second)).block
         assert np.array_equal(again.read("runs"), other.read("runs"))
         assert np.array_equal(again.read("keys"), other.read("keys"))
         assert np.array_equal(again.read("units"), other.read("units"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rmqtool.errors import UsageError
-from rmqtool.rows.bodies import BodyMode
+from rmqtool.projection import BodyMode
 from rmqtool.spark.options import Mode, Table, options_of
 
 

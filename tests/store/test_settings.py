@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 import shutil
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -208,7 +207,7 @@ def test_defaults_are_those_of_the_release() -> None:
 def test_a_broker_has_the_defaults_of_its_own_release(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not those of the release that wrote the store: the next default that changes shows."""
     steps = (("4.9.8", True), ("5.4.0", False))
-    changed = replace(DEFINITIONS["checkCRCOnRecover"], defaults=steps)
+    changed = DEFINITIONS["checkCRCOnRecover"]._replace(defaults=steps)
     monkeypatch.setitem(DEFINITIONS, "checkCRCOnRecover", changed)
     settings = open_store(PLAIN).settings
     assert settings["checkCRCOnRecover"].value is True

@@ -20,8 +20,9 @@ from rmqtool.lookup.context import QueryContext, QueryRequest
 from rmqtool.lookup.queue import QueueConsumer
 from rmqtool.lookup.searches import records_by_time
 from rmqtool.progress import LimitedProgress, Progress
+from rmqtool.projection import BodyMode
 from rmqtool.rows.batches import with_inner_messages
-from rmqtool.rows.bodies import BodyMode, decompressed
+from rmqtool.rows.bodies import decompressed
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.rows.selections import resolved
 from rmqtool.scan.classify import FoundEdge

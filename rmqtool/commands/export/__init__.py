@@ -20,8 +20,7 @@ from rmqtool.columns import (
 )
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
-from rmqtool.projection import shared_fields
-from rmqtool.rows.bodies import TEXT_BODIES, BodyMode
+from rmqtool.projection import TEXT_BODIES, BodyMode, shared_fields
 from rmqtool.rows.messages import MessageFilter
 
 if TYPE_CHECKING:

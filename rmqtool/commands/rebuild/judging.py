@@ -58,7 +58,7 @@ def report_old_tail(
 
     check = LogCheck(
         log=replace(plan.log, segments=tuple(segments)),
-        policy=replace(plan.policy, index_enabled=False),
+        policy=plan.policy._replace(index_enabled=False),
         staging=plan.staging,
         page_writer=edge.page_writer,
     )

@@ -79,8 +79,7 @@ def _tag_rule(request: RebuildRequest) -> TagRule | None:
 
 def _dispatch_policy(request: RebuildRequest, tags: TagRule | None) -> DispatchPolicy:
     """Return the broker's switches, and the user's choice of messages."""
-    return replace(
-        DispatchPolicy.from_settings(request.store.settings),
+    return DispatchPolicy.from_settings(request.store.settings)._replace(
         topics=request.topics,
         exclude_topics=request.exclude_topics,
         until_timestamp_ms=NEVER if request.until_timestamp_ms is None else request.until_timestamp_ms,

@@ -14,8 +14,8 @@ from rmqtool import rows
 from rmqtool.columns import lines
 from rmqtool.columns.lines import LineJob
 from rmqtool.javacompat import read_delay_levels
+from rmqtool.projection import BodyMode
 from rmqtool.report.output import row_object, to_json
-from rmqtool.rows.bodies import BodyMode
 from rmqtool.rows.log_splits import log_pieces
 from rmqtool.rows.messages import MessageFilter, MessageRows
 from rmqtool.scan.record_walk import walk
