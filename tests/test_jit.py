@@ -161,6 +161,24 @@ def nothing_of(number: int) -> int:
     return number.nothing  # type: ignore[attr-defined,no-any-return]
 
 
+def test_a_kernel_of_kernels_has_no_dispatcher_before_it_is_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To make all would be a part of each start, and a call from Python would end the process."""
+    monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
+    inner = kernel(plus_one)
+
+    @called
+    def plus_two(number: int) -> int:
+        return inner(inner(number))
+
+    with pytest.raises(TypeError, match="not callable"):
+        inner(1)
+    assert "dispatcher" not in vars(inner)
+    assert plus_two(1) == 3
+    assert "dispatcher" in vars(inner)
+
+
 @pytest.mark.full
 def test_what_another_process_has_made_meanwhile_is_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -224,7 +242,7 @@ def test_a_kernel_that_does_not_compile_fails_at_once_again(
 ) -> None:
     """A caller of it makes numba try again: no process waits for its own turn."""
     monkeypatch.setattr(jit, "_FOLDER", tmp_path / "kept")
-    broken = kernel(nothing_of)
+    broken = called(nothing_of)
     turns: list[Path] = []
     take_turn = jit._take_turn
 

@@ -32,7 +32,7 @@ import tempfile
 import threading
 import time
 import warnings
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
@@ -208,7 +208,7 @@ def _have_help() -> None:
 
 
 def _has_private_names() -> bool:
-    """Return whether this numba has all names that `_KernelCache` and `_compiled` use."""
+    """Return whether this numba has all names that `_KernelCache` and `_Uncompiled` use."""
     needed = {
         FunctionCache: ("_impl_class", "_load_overload", "load_overload", "save_overload", "cache_path"),
         CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
@@ -362,28 +362,6 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
         COMPILATION.end()
 
 
-def kernel(function: _Kernel) -> _Kernel:
-    """Compile at the first call, keep on disk, run without the GIL.
-
-    Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
-    costs two atomic operations for each array at each call, more than hashing a key. A kernel that does
-    allocate is refused by the compiler. Nothing calls kernels from C, and Python only each `entry`: the
-    others get no wrapper for it, which would be a fifth of compiling, and Python must not call them.
-    Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
-
-    The function keeps its type, which numba's decorator loses for mypy.
-    """
-    return _compiled(function, inline=False)
-
-
-def inlined(function: _Kernel) -> _Kernel:
-    """Compile as `kernel`, into each kernel that calls it: an array is seven arguments, all on the stack.
-
-    For short ones that are called for every message, with arrays or for few bytes.
-    """
-    return _compiled(function, inline=True)
-
-
 @contextlib.contextmanager
 def _interrupts_later() -> Iterator[None]:
     """Keep signals for the main thread until the end.
@@ -405,19 +383,56 @@ def _interrupts_later() -> Iterator[None]:
             signal.raise_signal(signal_number)
 
 
-def _compiled(function: _Kernel, *, inline: bool) -> _Kernel:
-    if not _HAS_PRIVATE_NAMES:
-        others, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_FOLDER)
-        try:
-            return cast("_Kernel", numba.njit(nogil=True, cache=True)(function))
-        finally:
-            numba.config.CACHE_DIR = others
-    no_wrapper = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
-    compiled = numba.njit(nogil=True, _nrt=False, forceinline=inline, **no_wrapper)(function)
-    compiled._cache = _KernelCache(function)
-    compiled._compile_for_args = _interrupts_later()(compiled._compile_for_args)
-    COMPILATION.kernels += 1
-    return cast("_Kernel", compiled)
+class _Uncompiled:
+    """A kernel, of which numba makes a dispatcher once that is called, or a kernel is compiled that calls it.
+
+    A start that finds its kernels on disk needs a fifth of all dispatchers.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
+        self.py_func, self._inline = function, inline
+        COMPILATION.kernels += 1
+
+    @cached_property
+    def dispatcher(self) -> Any:  # noqa: ANN401 - numba's own
+        if not _HAS_PRIVATE_NAMES:
+            others, numba.config.CACHE_DIR = numba.config.CACHE_DIR, str(_FOLDER)
+            try:
+                return numba.njit(nogil=True, cache=True)(self.py_func)
+            finally:
+                numba.config.CACHE_DIR = others
+        no_wrapper = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
+        compiled = numba.njit(nogil=True, _nrt=False, forceinline=self._inline, **no_wrapper)(self.py_func)
+        compiled._cache = _KernelCache(self.py_func)
+        compiled._compile_for_args = _interrupts_later()(compiled._compile_for_args)
+        return compiled
+
+    @property
+    def _numba_type_(self) -> Any:  # noqa: ANN401 - numba's own
+        """By this numba knows the kernel in another one."""
+        return self.dispatcher._numba_type_
+
+
+def kernel(function: _Kernel) -> _Kernel:
+    """Compile at the first call, keep on disk, run without the GIL.
+
+    Kernels allocate nothing, so numba's counting of references to arrays is switched off (``_nrt``): it
+    costs two atomic operations for each array at each call, more than hashing a key. A kernel that does
+    allocate is refused by the compiler. Nothing calls kernels from C, and Python only each `entry`: the
+    others get no wrapper for it, which would be a fifth of compiling, and Python cannot call them.
+    Bounds are checked under ``NUMBA_BOUNDSCHECK=1``.
+
+    The function keeps its type, which numba's decorator loses for mypy.
+    """
+    return cast("_Kernel", _Uncompiled(function, inline=False))
+
+
+def inlined(function: _Kernel) -> _Kernel:
+    """Compile as `kernel`, into each kernel that calls it: an array is seven arguments, all on the stack.
+
+    For short ones that are called for every message, with arrays or for few bytes.
+    """
+    return cast("_Kernel", _Uncompiled(function, inline=True))
 
 
 _ENTRIES: list[tuple[Callable[..., Any], Callable[[], tuple[object, ...]]]] = []
@@ -430,7 +445,8 @@ def entry(example: Callable[[], tuple[object, ...]], *, rare: bool = False) -> C
     damage or a few commands, are first, so that another process comes to them last.
     """
 
-    def register(compiled: _Kernel) -> _Kernel:
+    def register(uncompiled: _Kernel) -> _Kernel:
+        compiled: _Kernel = uncompiled.dispatcher  # type: ignore[attr-defined] # of an `_Uncompiled`
         _ENTRIES.insert(0 if rare else len(_ENTRIES), (compiled, example))
         compiled.targetoptions["no_cpython_wrapper"] = False  # type: ignore[attr-defined] # numba's
         return compiled
