@@ -20,7 +20,7 @@ PACKAGE = Path(rmqtool.__file__).parent
 STORES = PACKAGE.parent / "fixtures" / "stores"
 AFTER_WARMING = """
 import importlib, pathlib, sys
-from rmqtool import jit
+from rmqtool.kernels import jit
 from rmqtool.cli import main
 store, out, *modules = sys.argv[1:]
 for module in modules:
