@@ -17,6 +17,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import uuid
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,6 +78,33 @@ class Found:
     conf: Path
 
 
+class StartArchive:
+    """Classes as a start has loaded and checked them (JEP 350), which short-lived processes mostly work on.
+
+    The first process that ends in order leaves them to those that come later, with the same class path.
+
+    Args:
+        home: Folder for it.
+        name: Of its class path or program there.
+    """
+
+    def __init__(self, home: Path, name: str) -> None:
+        self._path = home / f"{name}-{_tools().java_version}.jsa"
+        self._part = home / f"{name}-{uuid.uuid4()}.part"
+
+    @property
+    def flags(self) -> list[str]:
+        """Java's flags to take the archive, or to make it if there is none; nothing is said of either."""
+        is_there = self._path.exists()
+        use = f"SharedArchiveFile={self._path}" if is_there else f"ArchiveClassesAtExit={self._part}"
+        return [f"-XX:{use}", "-Xlog:disable", "-Xlog:all=error:stderr"]
+
+    def keep(self) -> None:
+        """Keep what a process has made that ended in order."""
+        if self._part.exists():
+            self._part.rename(self._path)
+
+
 @functools.cache
 def toolchain() -> Toolchain | str:
     """Find Maven and its JDK; a sentence when something is missing."""
@@ -118,7 +146,7 @@ def build(version: Version) -> Path:
     """Fetch the jars of one broker version, and compile the Java sources against them.
 
     Returns:
-        The folder that holds `classes/` and `lib/`.
+        The folder that holds `judge.jar` and `lib/`.
 
     Raises:
         BrokerFailure: Maven failed, offline and online, or the sources do not compile.
@@ -126,7 +154,8 @@ def build(version: Version) -> Path:
     pom = SOURCES / "pom.xml"
     jars = once(cache("broker") / f"jars-{_digest([pom])}" / version, lambda at: _maven(version, at))
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim)]
-    return once(cache("broker") / _digest([pom, *sources]) / version, lambda at: _compile(sources, jars, at))
+    home = cache("broker") / _digest([pom, *sources]) / f"judge-{version}"
+    return once(home, lambda at: _compile(sources, jars, at))
 
 
 @functools.cache
@@ -151,7 +180,7 @@ def build_client(version: Version, around: str) -> Path:
     jars = whole_jars(version, around)
     sources = [*_java_files("common"), *_java_files(brokers.BROKERS[version].shim), *_java_files("whole")]
     return once(
-        cache("broker") / _digest(sources) / f"whole-{version}", lambda at: _compile(sources, jars, at)
+        cache("broker") / _digest(sources) / f"client-{version}", lambda at: _compile(sources, jars, at)
     )
 
 
@@ -168,8 +197,7 @@ def client_command(version: Version, around: str, options: Sequence[str], words:
     """Return the command that runs the client: Java's options, then its arguments."""
     home = build_client(version, around)
     given = [f"-Drocketmq.version={version}", *options]
-    path = f"{home / 'classes'}:{home / 'lib'}/*"
-    return [str(_tools().java), *_FLAGS, *given, "-cp", path, "fixtures.Client", *words]
+    return [str(_tools().java), *_FLAGS, *given, "-cp", _judge_path(home), "fixtures.Client", *words]
 
 
 @functools.cache
@@ -227,17 +255,17 @@ def copy_jars(target: Path, pom: Path, *options: str) -> None:
 
 def _compile(sources: list[Path], jars: Path, target: Path) -> None:
     (target / "lib").symlink_to(jars)
-    command = [
-        str(_tools().java.with_name("javac")),
-        "-nowarn",
-        "-encoding",
-        "UTF-8",
-        "-d",
-        str(target / "classes"),
-    ]
+    classes = target / "classes"
+    command = [str(_tools().java.with_name("javac")), "-nowarn", "-encoding", "UTF-8", "-d", str(classes)]
     complaint = _complaint([*command, "-cp", f"{jars}/*", *map(str, sources)])
     if complaint:
         raise BrokerFailure(f"the sources of the judge do not compile:\n{_tail(complaint)}")
+    Path(shutil.make_archive(str(target / "judge"), "zip", classes)).rename(target / "judge.jar")
+
+
+def _judge_path(home: Path) -> str:
+    """Return the class path of what is compiled here: jars alone, as Java archives classes of no folder."""
+    return f"{home / 'judge.jar'}:{home / 'lib'}/*"
 
 
 def _java_files(folder: str) -> list[Path]:
@@ -283,8 +311,12 @@ def run(
             f"-Duser.timezone={timezone}",
         ]
         command += [f"-Djava.io.tmpdir={scratch}", f"-Duser.home={scratch}", *options]
-        command += ["-cp", f"{home / 'classes'}:{home / 'lib'}/*", f"fixtures.{main}", *map(str, args)]
-        return _objects(command, f"{main} {' '.join(map(str, args))} on {version}", timeout, ends)
+        archive = StartArchive(home, main)
+        command += [*archive.flags, "-cp", _judge_path(home), f"fixtures.{main}", *map(str, args)]
+        rows = _objects(command, f"{main} {' '.join(map(str, args))} on {version}", timeout, ends)
+        if ends == 0:
+            archive.keep()
+        return rows
 
 
 def _objects(command: list[str], what: str, timeout: float, ends: int) -> list[Row]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,9 +18,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.broker
-
-_START_SECONDS = 180
-_RUNS = "The broker["
 
 
 @pytest.mark.parametrize("version", [one for one in jvm.VERSIONS if one != "4.9.8"])
@@ -48,11 +44,7 @@ def test_a_whole_broker_ends_its_start(tmp_path: Path) -> None:
         (folder := tmp_path / str(number)).mkdir()
         with whole_broker.site(folder, settings=_settings()) as site:
             state.make(site.store)
-            with whole_broker.broker(site) as process:
-                deadline = time.monotonic() + _START_SECONDS
-                while process.poll() is None and _RUNS not in whole_broker.log(site):
-                    assert time.monotonic() < deadline, whole_broker.log(site)
-                    time.sleep(0.2)
+            with whole_broker.running(site) as process:
                 ended = process.poll()
             prediction = predict_recovery(
                 open_store(site.store, broker_conf=site.conf), RELEASES[whole_broker.VERSION]

@@ -27,8 +27,11 @@ _AROUND: dict[jvm.Version, str] = {"5.5.1": "5.5.0", "4.9.8": "4.9.7"}
 _CLIENTS: dict[jvm.Version, jvm.Version] = {"4.9.8": "5.3.3"}
 """Whose client speaks to a broker, where its own cannot say all that is asked of it."""
 _BROKER_PORTS = 3
+_BROKER_RUNS = "The broker["
 _PROXY_RUNS = "rocketmq-proxy startup successfully"
 _STOP_SECONDS = 180
+_IN_ORDER = {0, 128 + signal.SIGTERM}
+"""Status of a process that came to its end."""
 _DELETE_TOPIC = 215
 _CLIENT_SECONDS = 150
 _SETTINGS = {
@@ -107,6 +110,18 @@ def site(
 def broker(at: Site) -> Iterator[subprocess.Popen[bytes]]:
     """Run the broker; whoever leaves it running kills it."""
     with _process(at, "org.apache.rocketmq.broker.BrokerStartup", "-c", str(at.conf)) as process:
+        yield process
+
+
+@contextmanager
+def running(at: Site) -> Iterator[subprocess.Popen[bytes]]:
+    """Run the broker; yields once it says that it is up, or has ended before that."""
+    before, deadline = _said(at).count(_BROKER_RUNS), time.monotonic() + _STOP_SECONDS
+    with broker(at) as process:
+        while process.poll() is None and _said(at).count(_BROKER_RUNS) == before:
+            if time.monotonic() > deadline:
+                raise jvm.BrokerFailure(f"the broker does not end its start:\n{log(at)}")
+            time.sleep(0.1)
         yield process
 
 
@@ -230,18 +245,25 @@ def _said(at: Site) -> str:
 @contextmanager
 def _process(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start a class of a whole broker; it is dead at the end, come what may."""
-    command = jvm.whole_command(at.version, around(at.version), _options(at), words)
-    with _running(at, command) as process:
+    archive = jvm.StartArchive(jvm.whole_jars(at.version, around(at.version)).parent, f"whole-{at.version}")
+    options = [*_options(at), *archive.flags]
+    with _running(at, jvm.whole_command(at.version, around(at.version), options, words)) as process:
         yield process
+        if process.poll() in _IN_ORDER:
+            archive.keep()
 
 
 @contextmanager
 def _client(at: Site, *words: str) -> Iterator[subprocess.Popen[bytes]]:
     """Start the client, whose rows can be read."""
     version = _CLIENTS.get(at.version, at.version)
-    command = jvm.client_command(version, around(version), _options(at), words)
+    archive = jvm.StartArchive(jvm.build_client(version, around(version)), "client")
+    options = [*_options(at), *archive.flags]
+    command = jvm.client_command(version, around(version), options, words)
     with _running(at, command, subprocess.PIPE) as process:
         yield process
+        if process.poll() in _IN_ORDER:
+            archive.keep()
 
 
 def around(version: jvm.Version) -> str:
