@@ -57,7 +57,8 @@ def retention_of(store: Store, at_ms: int | None, used: float | None) -> Retenti
     """
     store.require_log("judge the retention of")
     if not is_known(store):
-        raise EnvironmentFailureError(f"{store.base}: only deletions of a log in files on a disk are known")
+        known = "retention is known of stores on a disk, without a DLedger log, whose queues are files"
+        raise EnvironmentFailureError(f"{store.base}: {known}")
     first = deletions = Deletions(store, now_ms() if at_ms is None else at_ms, used)
     if at_ms is None and not first.count and (due_ms := first.due_ms(0)) is not None:
         deletions = Deletions(store, due_ms, used)

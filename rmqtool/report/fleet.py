@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _SAID = {
-    ExitStatus.CLEAN: "in order",
+    ExitStatus.CLEAN: "without error",
     ExitStatus.NEGATIVE: "damaged or different outside the log",
     ExitStatus.USAGE: "with wrong arguments",
     ExitStatus.FAILED: "not examined, or only in part",
@@ -167,7 +167,7 @@ def _total(report: FleetReport[R]) -> str:
     summary = report.summary
     sound = summary.by_status.get("0", 0)
     stores = several(summary.stores, "store")
-    return f"{stores}, all in order" if sound == summary.stores else f"{stores}, {sound:,} of them in order"
+    return f"{stores}, {'all' if sound == summary.stores else f'{sound:,} of them'} without error"
 
 
 def _facts(report: FleetReport[R], forms: Forms[R]) -> Iterator[tuple[str, str]]:

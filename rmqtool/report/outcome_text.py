@@ -73,10 +73,7 @@ def _rebuild_figures(report: RebuildReport) -> Iterator[tuple[str, str]]:
     if report.compared and not report.differences:
         yield "compared", "the present files are the same"
     for difference in report.differences if report.compared else ():
-        yield (
-            "differs",
-            f"{difference.file}: {difference.message.removeprefix('differs ')}",
-        )
+        yield "differs", f"{difference.file}: {difference.message.removeprefix('differs ')}"
 
 
 def _assumed(report: RebuildReport | SalvageReport | ConvertReport) -> Iterator[tuple[str, str]]:
@@ -379,10 +376,7 @@ _BROKER_TAKES = {
 
 def repair_text(report: RepairReport, text: TextReport) -> None:
     """Write a repair, planned or done."""
-    text.verdict(
-        f"{report.store}: {_outcome(report)}{_what_else(report)}",
-        _repair_figures(report),
-    )
+    text.verdict(f"{report.store}: {_outcome(report)}{_what_else(report)}", _repair_figures(report))
     for diagnosis in report.configs if report.outcome in _TO_BE_CHOSEN else ():
         title = f"{diagnosis.file}: {_BROKER_TAKES[diagnosis.broker]}"
         text.pairs(title, _choices(diagnosis))

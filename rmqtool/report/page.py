@@ -315,10 +315,8 @@ def _cut(report: StoreReport) -> int | None:
 def _facts(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     examined = report.verification.examined
     picture = report.verification.picture
-    yield (
-        "commit log",
-        (f"{examined.commitlog_files:,} files, {examined.records:,} records, {size_text(examined.bytes)}"),
-    )
+    records = f"{examined.records:,} records, {size_text(examined.bytes)}"
+    yield "commit log", f"{examined.commitlog_files:,} files, {records}"
     if picture is not None and picture.census.topics:
         topics = picture.census.topics
         first, last = min(topic.oldest_ms for topic in topics), max(topic.newest_ms for topic in topics)
@@ -388,7 +386,7 @@ def _finding(group: FindingGroup, lines: Sequence[Finding]) -> dict[str, Any]:
         "severity": "note" if first.severity is Severity.INFO else first.severity.value,
         "title": f"{first.code.code} {first.code.title}",
         "total": count,
-        "lines": [shown(finding_line(line), _LINE) for line in lines],
+        "lines": [shown(finding_line(line).removesuffix(f": {first.code.title}"), _LINE) for line in lines],
         "more": f"… {count:,} in all" if count > len(lines) else "",
         "explains": [f"{number:,} {code}, {CATALOG[code].title}" for code, number in group.explained.items()],
         "effect": shown(first.broker_effect, LONGEST_SENTENCE) if lines else "",
@@ -408,11 +406,9 @@ def _provenance(report: StoreReport, clock: Clock) -> Iterator[tuple[str, str]]:
     if checkpoint is not None:
         yield (
             "checkpoint",
-            (
-                f"log {_moment(checkpoint.physic_msg_timestamp_ms, clock)}, queues"
-                f" {_moment(checkpoint.logics_msg_timestamp_ms, clock)}, index"
-                f" {_moment(checkpoint.index_msg_timestamp_ms, clock)}"
-            ),
+            f"log {_moment(checkpoint.physic_msg_timestamp_ms, clock)}, queues"
+            f" {_moment(checkpoint.logics_msg_timestamp_ms, clock)}, index"
+            f" {_moment(checkpoint.index_msg_timestamp_ms, clock)}",
         )
 
 

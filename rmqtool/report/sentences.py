@@ -198,7 +198,7 @@ def prediction_facts(prediction: Prediction, *, has_losses: bool = True) -> Iter
         yield "log ends", f"at {place}: {cut.reason}{code}"
     if has_losses:
         yield from log_loss_facts(prediction.log_losses)
-    yield from _lost(prediction)
+        yield from _lost(prediction)
     if prediction.deleted_files:
         names = _first(prediction.deleted_files)
         yield "deletes", f"{several(len(prediction.deleted_files), 'file')}: {names}"

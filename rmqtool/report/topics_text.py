@@ -112,12 +112,16 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     if passed := sum(row.passed_over or 0 for row in rows):
         parts.append(f"{counted(passed, 'delayed message')} passed over")
-    known = [row.lag for row in rows if row.lag is not None]
-    lag = sum(known) if known else "not known"
+    lags = [row.lag for row in rows if row.lag is not None]
+    lag = sum(lags) if lags else "not known"
     text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
     totals = sorted(reader_totals(rows).items(), key=lambda entry: -entry[1]["lag"])
     if len(totals) > 1:
-        readers = [(name, *map(str, [*total.values()][:3])) for name, total in totals]
+        known = {row.reader for row in rows if row.lag is not None}
+        readers = [
+            (name, *map(str, (total["queues"], total["lag"] if name in known else "-", total["outOfRange"])))
+            for name, total in totals
+        ]
         columns = ("consumer", "queues", "lag", "out of range")
         text.table("Consumers", columns, readers, listed=_READERS_LISTED)
     ordered = sorted(rows, key=lambda row: -(row.lag or 0))

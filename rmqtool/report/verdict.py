@@ -117,7 +117,8 @@ def _damage(verdict: Verdict) -> str:
         if status is ExitStatus.NEGATIVE and not report.examined.commitlog_files:
             said = "Damage found"
     else:
-        said = "No damage found"
+        has_log = codes.ST_NO_COMMITLOG.code not in report.findings.counts
+        said = "No damage found" if has_log else "No damage found, but no commit log either"
         if report.limits:
             said += f" in the examined part ({'; '.join(report.limits)})"
     missing = report.findings.counts.get(codes.IX_GONE.code, 0)

@@ -177,7 +177,7 @@ def test_text_and_lines(run: Runner, aged: Callable[..., Path]) -> None:
     root = aged(240)
     done = run("retention", root, "--at", FOUR, "--timezone", "UTC")
     assert "a broker deletes 6 of 7 files of the log" in done.out.splitlines()[0]
-    assert "Unread messages that go" in done.out
+    assert "Of these not consumed" in done.out
     lines = run("retention", root, "--format", "ndjson").objects
     assert [one for line in lines for one in defects("retention-line", line)] == []
     assert len(run("retention", root, "--format", "csv").out.splitlines()) == len(lines) + 1
@@ -233,7 +233,7 @@ def test_what_is_not_known(run: Runner, tmp_path: Path) -> None:
     ledger = next((STORES.parent / "dledger").iterdir())
     done = run("retention", ledger)
     assert done.status == 3
-    assert "only deletions of a log in files on a disk are known" in done.err
+    assert "retention is known of stores on a disk, without a DLedger log, whose queues are files" in done.err
 
 
 def test_a_file_allocated_ahead_protects_none_but_the_one_with_the_end(

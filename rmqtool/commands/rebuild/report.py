@@ -40,7 +40,7 @@ _INSTALL = (
 )
 _PARTIAL = "This result is partial: a broker must not start on it."
 _WORSE = "Do not install this result: a start on it {harm}. {first}Next:\n  {command}"
-_FIRST = "Look for the lost messages in a replica or a backup first. "
+_FIRST = "Look for the lost or damaged messages in a replica or a backup first. "
 _DAMAGED = (
     "Start no broker on the only copy: a start can cut the log where it is damaged. Compare with a replica"
     " first: rmqtool diff {store} REPLICA. Then take the next step that rmqtool verify {store} names"
