@@ -45,6 +45,7 @@ _SETTINGS = {
     "diskMaxUsedSpaceRatio": 99,
     "cleanFileForciblyEnable": "false",
     "transactionCheckInterval": 3_600_000,  # what is checked is written again
+    "timerFlushIntervalMs": 10_000,  # each flush compares all 38 MB of the wheel, byte by byte
 }
 
 
