@@ -205,7 +205,8 @@ def before_words(losses: CountsBefore | None) -> str:
     """Return how many messages lie before the log's first byte, as the end of a sentence; empty if none."""
     if losses is None or not losses.before:
         return ""
-    return f", {counted(losses.before, 'message', spec=',')} before the log's first byte"
+    messages = counted(losses.before, "message", spec=",")
+    return f", queues or index list {messages} before the log's first byte"
 
 
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:

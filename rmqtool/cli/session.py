@@ -39,6 +39,7 @@ from rmqtool.report.output import (
     report_json,
     to_json,
 )
+from rmqtool.store.broker_conf import conf_text
 from rmqtool.store.geometry import zone_of_name
 from rmqtool.store.kinds import ONLY_SHOWN
 from rmqtool.store.lock import lock_holder
@@ -286,7 +287,8 @@ class Session:
     def note_settings(self, store: Store) -> None:
         """Show the settings in effect, with ``-v``."""
         for setting in store.settings.values():
-            self.console.detail(f"{setting.name}={setting.value} ({setting.origin.value})")
+            value = "" if setting.value is None else conf_text(setting.value)
+            self.console.detail(f"{setting.name}={value} ({setting.origin.value})")
 
     def text(self, stream: TextIO, remark: Callable[[], object] | None = None) -> TextReport:
         """Return the writer of a text report, and of remarks before its end."""

@@ -480,7 +480,7 @@ def _queues(prediction: Prediction) -> Iterator[str]:
     missing = sum(queue.missing for queue in prediction.queues)
     if missing:
         records = counted(missing, "record of the log has", "records of the log have")
-        yield f"{records} no consume queue unit, and none will come: consumers see nothing of it."
+        yield f"{records} no consume queue unit, and none will come: no consumer gets them."
 
 
 def _reput(prediction: Prediction) -> Iterator[str]:

@@ -198,10 +198,8 @@ def _doubtful(report: SalvageReport) -> Iterator[tuple[str, str]]:
     for ground, count in sorted(report.conflicts.items()):
         yield "copies differ", f"{counted(count, 'record')} put aside: {_GROUNDS[ground]}"
     if report.kept_damaged:
-        yield (
-            "damaged",
-            f"{counted(report.kept_damaged, 'record')} whose body or properties are not as stored",
-        )
+        records = counted(report.kept_damaged, "record")
+        yield "damaged", f"{records} whose body or properties are not as stored"
     if report.odd_times:
         yield "odd times", f"{counted(report.odd_times, 'record')} whose store time is out of order"
 
@@ -308,11 +306,8 @@ def convert_text(report: ConvertReport, text: TextReport) -> None:
 def _convert_figures(report: ConvertReport) -> Iterator[tuple[str, str]]:
     yield "store", report.store
     yield "result", report.out
-    last = report.files[-1].first_entry + report.files[-1].entries - 1
-    yield (
-        "entries",
-        f"{report.files[0].first_entry:,} to {last:,} of {report.member}, term {report.term}",
-    )
+    first, last = report.files[0].first_entry, report.files[-1].first_entry + report.files[-1].entries - 1
+    yield "entries", f"{first:,} to {last:,} of {report.member}, term {report.term}"
     yield "log", f"{report.start:,} to {report.end:,}, {several(len(report.files), 'file')} of entries"
     if report.kept_files:
         yield "kept", f"{several(report.kept_files, 'older file')}, as they are"

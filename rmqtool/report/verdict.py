@@ -169,8 +169,11 @@ def _starts(verdict: Verdict) -> Iterator[str]:
     from rmqtool.recovery import outcome_of as gravest_of
 
     damaged = verdict.report.damage_status is not ExitStatus.CLEAN
-    ordered = sorted(verdict.predictions, key=gravest_of, reverse=True)
-    for outcome, alike in groupby(ordered, key=gravest_of):
+
+    def rank(prediction: Prediction) -> tuple[StartOutcome, bool]:
+        return gravest_of(prediction), bool(_harm(verdict, [prediction]))
+
+    for (outcome, _), alike in groupby(sorted(verdict.predictions, key=rank, reverse=True), key=rank):
         more = " more" if (damaged or log_losses(verdict)) and outcome is StartOutcome.WHOLE else ""
         predictions = list(alike)
         harm = _harm(verdict, predictions)

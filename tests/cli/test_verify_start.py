@@ -70,6 +70,12 @@ def test_a_start_that_loses_messages_is_status_5(run: Callable[..., Run], tmp_pa
     )
 
 
+def test_releases_after_whose_start_all_is_delivered_are_told_apart(run: Callable[..., Run]) -> None:
+    """4.9 writes no batch queues."""
+    line = run("verify", STORES / "batchcq-5.3.3", "--predict-recovery", "all").out.splitlines()[0]
+    assert "; the next start of a 4.9.8 broker never delivers up to 60 messages of the log; a 5.3.3," in line
+
+
 @pytest.mark.parametrize("version", ["4.9.8", "5.5.1"])
 def test_a_start_that_only_puts_derived_files_right_is_a_warning(
     run: Callable[..., Run], version: str

@@ -222,8 +222,11 @@ class Query:
         end = find_log_end(FoundEdge.of(self._store))
         beyond = [offset for offset in places if offset >= end.end]
         if beyond:
+            is_sure = is_end_borne_out(self._store, end)
+            if not is_sure and self._request.queue_offset is not None:
+                return []  # the unit may be damaged: the account of the log decides
             message = f"the log ends at {end.end}, and was longer once"
-            severity = None if is_end_borne_out(self._store, end) else Severity.WARNING
+            severity = None if is_sure else Severity.WARNING
             self.findings.add(
                 Finding(
                     code=codes.CL_LOST, physical_offset=end.end, message=message, severity_override=severity

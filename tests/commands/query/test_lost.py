@@ -70,12 +70,13 @@ def test_a_lost_message_is_named_by_what_is_left_of_it(
     assert query.findings.exit_status(FailOn.ERROR) is ExitStatus.LOG_DAMAGED
 
 
-def test_a_wrong_unit_proves_no_message_where_the_log_is_sound(tmp_path: Path) -> None:
+@pytest.mark.parametrize("place", [100, 1 << 40], ids=["amid a record", "beyond the log"])
+def test_a_wrong_unit_proves_no_message_where_the_log_is_sound(tmp_path: Path, place: int) -> None:
     store = tmp_path / "store"
     shutil.copytree(fixture("plain-5.3.3"), store)
     queue = min((store / "consumequeue" / "TopicTest" / "0").iterdir())
     with queue.open("r+b") as file:
-        file.write((100).to_bytes(8, "big"))  # amid the first record
+        file.write(place.to_bytes(8, "big"))
     said = Warnings()
     question = QueryRequest(topic="TopicTest", queue_id=0, queue_offset=0, max_messages=1)
     query = Query(open_store(store), question, said)
