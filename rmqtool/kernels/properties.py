@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes
+from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes, zero_bytes
 from rmqtool.kernels.jit import entry, inlined, kernel
 from rmqtool.kernels.rows import Property, no_messages
 
@@ -139,7 +139,6 @@ def decode_character(buffer: Buffer, position: int, stop: int) -> tuple[int, int
 
 
 _NAME_END, _PROPERTY_END = 0x01, 0x02
-_ONES = np.uint64(0x0101010101010101)
 _TWOS = np.uint64(0x0202020202020202)
 _THREES = np.uint64(0x0303030303030303)
 _HIGH_BITS = np.uint64(0x8080808080808080)
@@ -294,10 +293,9 @@ def _find_separator(buffer: Buffer, position: int, stop: int) -> int:
 def _find_property_end(buffer: Buffer, position: int, stop: int) -> int:
     """Return the position of the first 02, or stop."""
     while position + 8 <= stop:
-        word = load_word(buffer, position) ^ _TWOS
-        zero_bytes = (word - _ONES) & ~word & _HIGH_BITS  # the lowest set bit is right, later ones may err
-        if zero_bytes:
-            return position + _lowest_byte(zero_bytes)
+        ends = zero_bytes(load_word(buffer, position) ^ _TWOS)
+        if ends:
+            return position + _lowest_byte(ends)
         position += 8
     while position < stop and buffer[position] != _PROPERTY_END:
         position += 1

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from rmqtool.formats.consumequeue import UNIT_SIZE
+from rmqtool.formats.consumequeue import UNIT, UNIT_SIZE
+from rmqtool.formats.fields import offsets
 from rmqtool.javacompat import PROP_CRC_SIZE
 from rmqtool.kernels.bytes import as_int
 from rmqtool.kernels.checks import record_crcs
 from rmqtool.kernels.checksums import masked_crc32
-from rmqtool.kernels.jit import empty, entry, kernel
+from rmqtool.kernels.jit import empty, entry, inlined, kernel
 from rmqtool.kernels.rows import ENTRY_ROW, UNIT_ROW, MessageBatch, no_messages
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Bools, Int32s, Int64s, Rows
+    from rmqtool.arrays import Bools, Buffer, Int32s, Int64s, Rows
 
 
 class QueueState(IntEnum):
@@ -263,6 +264,26 @@ def _scatter(units: Rows, cursor: Int64s, order: Int64s) -> None:
         queue = units[i].queue
         order[cursor[queue]] = i
         cursor[queue] += 1
+
+
+_PLACE_AT, _SIZE_AT, _TAGS_AT = map(np.uint64, offsets(UNIT).values())
+
+
+@inlined
+def _put_big(out: Buffer, at: np.uint64, value: int, size_bytes: int) -> None:
+    for byte in range(size_bytes):
+        out[at + np.uint64(byte)] = np.uint8(np.uint64(value) >> np.uint64(8 * (size_bytes - 1 - byte)))
+
+
+@entry(lambda: empty(UNIT_ROW, np.int64, np.uint8))
+@kernel
+def pack_units(units: Rows, order: Int64s, packed: Buffer) -> None:
+    """Write units, ``(n,)`` of ``UNIT_ROW``, in order as those of a consume queue, ``(n * UNIT_SIZE,)``."""
+    for i in range(len(order)):
+        unit, at = units[order[i]], np.uint64(i * UNIT_SIZE)
+        _put_big(packed, at + _PLACE_AT, unit.physical_offset, 8)
+        _put_big(packed, at + _SIZE_AT, unit.size, 4)
+        _put_big(packed, at + _TAGS_AT, unit.tags_code, 8)
 
 
 @entry(lambda: empty(UNIT_ROW, np.int64, np.int64, RUN_ROW))

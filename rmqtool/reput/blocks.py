@@ -27,7 +27,7 @@ from rmqtool.formats import record_dtype
 from rmqtool.formats.consumequeue import UNIT
 from rmqtool.io.source import is_object_url
 from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW, TRANSACTION_ROW
-from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue
+from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue, pack_units
 from rmqtool.store.results import AnyArea, scratch_area
 
 if TYPE_CHECKING:
@@ -139,11 +139,9 @@ def _lost(column: BlockColumn, reason: str) -> EnvironmentFailureError:
 
 
 def _unit_columns(units: Array, order: Array, *, offsets: bool, wide: bool) -> dict[str, Array]:
-    """Return the columns in order; field by field, for numpy takes whole rows ten times slower."""
+    """Return the columns in order."""
     packed = np.empty(len(units), UNIT_DTYPE)
-    packed["physicalOffset"] = units["physical_offset"][order]
-    packed["size"] = units["size"][order]
-    packed["tagsCode"] = units["tags_code"][order]
+    pack_units(units, order, packed.view(np.uint8))
     none = order[:0]
     return {
         "units": packed,
