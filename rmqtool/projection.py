@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from enum import Enum, StrEnum
-from functools import cache
+from functools import cache, partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -212,13 +212,10 @@ def encoded_body(body: bytes, mode: str, fits: Callable[[str], bool] | None = No
     return base64.b64encode(body).decode(), "base64"
 
 
-def _in_hex(body: bytes) -> tuple[str, str]:
-    return body.hex(), "hex"
+_in_hex = partial(encoded_body, mode=BodyMode.HEX)
 
 
-def json_object(
-    value: DataclassInstance, body: Callable[[bytes], tuple[str | None, str | None]] = _in_hex
-) -> dict[str, Any]:
+def json_object(value: DataclassInstance, body: Callable[[bytes], Encoded] = _in_hex) -> dict[str, Any]:
     """Return the object of a dataclass; ``body`` returns the text of a message's body, and its encoding."""
     shape = _shape_of(type(value))
     members = dict(zip(shape.names, shape.values(value), strict=True))

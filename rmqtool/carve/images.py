@@ -10,7 +10,6 @@ writes them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -89,8 +88,7 @@ def map_lines(size_bytes: int, parts: Iterable[tuple[str, Int64s]]) -> Iterator[
         yield f"0x{start:08X}  0x{stop - start:08X}  {status}\n"
 
 
-@dataclass(frozen=True)
-class Image:
+class Image(NamedTuple):
     """Raw bytes, with their place on the command line from 0; each worker opens the file for itself."""
 
     number: int

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import gcd
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -111,8 +110,7 @@ LEAST_RECORDS = 16
 _BLANK_BYTES = 8
 
 
-@dataclass(frozen=True)
-class LogLayout:
+class LogLayout(NamedTuple):
     """A log to be written: its records, ``(n,)`` of ``FOUND_ROW`` by offset, and the number of other copies.
 
     ``conflicts`` is the number of records that claim a place that another has.

@@ -20,14 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqtool.derived.index_files import IndexFile, opened_index_files
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.javacompat import (
-    INDEX_TYPE_TAG,
-    decode_utf8,
-    has_tag_item,
-    item_hashes,
-    parse_long,
-    string_hash,
-)
+from rmqtool.javacompat import INDEX_TYPE_TAG, decode_utf8, has_tag_item, item_hashes, parse_long, string_hash
 from rmqtool.scan.records import record_at
 from rmqtool.store import FileQueue, Origin, Store
 from rmqtool.store.broker_conf import BROKER_VERSION

@@ -42,15 +42,6 @@ def load_word(buffer: Buffer, position: int) -> np.uint64:
     )
 
 
-_ONES, _HIGH_BITS = np.uint64(0x0101010101010101), np.uint64(0x8080808080808080)
-
-
-@inlined
-def zero_bytes(word: np.uint64) -> np.uint64:
-    """Mark the zeros among eight bytes by bit 7: the lowest one is right, later ones may err."""
-    return (word - _ONES) & ~word & _HIGH_BITS
-
-
 _PLUS, _MINUS, _ZERO = 0x2B, 0x2D, 0x30
 _TEN = np.uint64(10)
 _LONG_LIMIT = np.uint64(1 << 63)

@@ -9,10 +9,10 @@ import numpy as np
 
 from rmqtool.formats import message
 from rmqtool.javacompat import PROP_CRC_NAME, PROP_CRC_SIZE
-from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, zero_bytes
+from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long
 from rmqtool.kernels.checksums import crc32, masked_crc32
 from rmqtool.kernels.jit import empty, entry, inlined, kernel
-from rmqtool.kernels.properties import find_property
+from rmqtool.kernels.properties import find_property, zero_bytes
 from rmqtool.kernels.rows import (
     BODY_LENGTH_AT,
     BORN_PORT_AT,
@@ -256,7 +256,7 @@ def _check_body(buffer: Buffer, at: int, row: Row, number: int, hits: Rows, coun
 
 @kernel
 def _has_zeros(buffer: Buffer, start: int, stop: int) -> bool:
-    """Whether four zeros follow each other: most properties have none, which eight bytes at a time tell."""
+    """Whether four zeros follow each other: most properties have none, as eight bytes at a time show."""
     if stop - start >= 8:
         some = zero_bytes(load_word(buffer, stop - 8))
         for at in range(start, stop - 8, 8):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from rmqtool.formats.message import TRANSACTION_COMMIT, TRANSACTION_MASK, TRANSACTION_NONE
-from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes, zero_bytes
+from rmqtool.kernels.bytes import as_int, equals, load_word, parse_long, parse_short, same_bytes
 from rmqtool.kernels.jit import entry, inlined, kernel
 from rmqtool.kernels.rows import Property, no_messages
 
@@ -139,6 +139,7 @@ def decode_character(buffer: Buffer, position: int, stop: int) -> tuple[int, int
 
 
 _NAME_END, _PROPERTY_END = 0x01, 0x02
+_ONES = np.uint64(0x0101010101010101)
 _TWOS = np.uint64(0x0202020202020202)
 _THREES = np.uint64(0x0303030303030303)
 _HIGH_BITS = np.uint64(0x8080808080808080)
@@ -287,6 +288,12 @@ def _find_separator(buffer: Buffer, position: int, stop: int) -> int:
     while position < stop and buffer[position] != _NAME_END and buffer[position] != _PROPERTY_END:
         position += 1
     return position
+
+
+@inlined
+def zero_bytes(word: np.uint64) -> np.uint64:
+    """Mark the zeros among eight bytes by their bit 7: the lowest mark is right, later ones may err."""
+    return (word - _ONES) & ~word & _HIGH_BITS
 
 
 @inlined

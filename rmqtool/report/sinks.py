@@ -7,15 +7,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from rmqtool import rows
 from rmqtool.projection import BodyMode, columns_of, encoded_body, json_object, json_value
-from rmqtool.report.output import (
-    RUNNING,
-    Format,
-    JsonValue,
-    csv_cell,
-    row_object,
-    to_json,
-    write_lines,
-)
+from rmqtool.report.output import RUNNING, Format, JsonValue, csv_cell, row_object, to_json, write_lines
 from rmqtool.report.row_text import RowText
 from rmqtool.report.terminal import escape_text, uses_color, width_of
 

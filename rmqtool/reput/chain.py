@@ -20,7 +20,7 @@ broker writes; the files are read as if it had gone on.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -46,8 +46,7 @@ MAX_SKIPS = 10_000
 """Skips that are listed; of a log that is torn more often the others are only counted."""
 
 
-@dataclass(frozen=True, slots=True)
-class Skip:
+class Skip(NamedTuple):
     """Bytes of the log that the broker does not dispatch.
 
     Attributes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Self
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from rmqtool.dispatch.policy import NEVER, DispatchPolicy
 from rmqtool.formats.consumequeue import UNIT_SIZE
@@ -48,8 +48,7 @@ _TASK_BYTES = 16 << 20
 """Least bytes that a task reads, if there are so many: a Spark task costs as much as a few MiB of log."""
 
 
-@dataclass(frozen=True)
-class ReputPlan:
+class ReputPlan(NamedTuple):
     """Plan of a rebuild: its inputs and outputs.
 
     Attributes:
@@ -148,7 +147,7 @@ def run_reput(plan: ReputPlan, engine: Engine, progress: Progress, *, emit: bool
         splits = plan_splits(plan.log, plan.until_offset, plan.split_bytes)
         scan = LogPass(engine, job, splits, read_split, _TASK_BYTES)
         scan.run(progress, "scan")
-        plan = replace(plan, policy=scan.job.policy)
+        plan = plan._replace(policy=scan.job.policy)
     with timed(seconds, "place"):
         chain = follow(plan.log, plan.file_size, plan.until_offset, scan)
         result = ReputResult(chain=chain, batch_topics=plan.policy.batch_topics, seconds=seconds)

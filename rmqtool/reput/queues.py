@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -71,8 +71,7 @@ class QueueGeometry(NamedTuple):
             )
 
 
-@dataclass(frozen=True, slots=True)
-class QueuePlan:
+class QueuePlan(NamedTuple):
     """One queue. Its runs, one in each block, are in a file: all queues' can be more than a memory holds.
 
     Attributes:
@@ -119,7 +118,7 @@ class QueuePlan:
 
     def with_runs(self, runs: Rows) -> QueuePlan:
         """Return the queue with other runs, at least one."""
-        return replace(self, shape=shapes_of(runs, np.zeros(1, np.int64))[0], chosen=runs)
+        return self._replace(shape=shapes_of(runs, np.zeros(1, np.int64))[0], chosen=runs)
 
 
 class QueueBundle(NamedTuple):

@@ -13,9 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from rmqtool import rows
-from rmqtool.formats.message import (
-    COMPRESSED_FLAG,
-)
+from rmqtool.formats.message import COMPRESSED_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

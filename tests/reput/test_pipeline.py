@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import stat
 import tomllib
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -204,12 +203,12 @@ def test_one_part_only() -> None:
     store = store_of(fixture("plain-5.3.3"))
     with staging() as handle:
         plan = plan_of_store(store, handle)
-        run_reput(replace(plan, parts=frozenset({"index"})), InlineEngine(), NullProgress())
+        run_reput(plan._replace(parts=frozenset({"index"})), InlineEngine(), NullProgress())
         assert {path.name for path in handle.result.iterdir()} == {"index"}
     with staging() as handle:
         plan = plan_of_store(store, handle)
         off = plan.policy._replace(index_enabled=False)
-        run_reput(replace(plan, policy=off), InlineEngine(), NullProgress())
+        run_reput(plan._replace(policy=off), InlineEngine(), NullProgress())
         assert {path.name for path in handle.result.iterdir()} == {"consumequeue"}
 
 

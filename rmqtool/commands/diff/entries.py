@@ -48,8 +48,7 @@ class EntryKind(NamedTuple):
     slack_ms: int = 0
 
 
-@dataclass(frozen=True)
-class LogBounds:
+class LogBounds(NamedTuple):
     """The physical offsets at which the two logs begin and end; they explain what only one side has."""
 
     starts: tuple[int, int] = (0, 0)

@@ -10,14 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool import options
-from rmqtool.columns import (
-    COLUMNS,
-    ColumnChoice,
-    ColumnFile,
-    FileForm,
-    FileFormat,
-    Partition,
-)
+from rmqtool.columns import COLUMNS, ColumnChoice, ColumnFile, FileForm, FileFormat, Partition
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, FindingLog
 from rmqtool.projection import TEXT_BODIES, BodyMode, shared_fields

@@ -6,20 +6,12 @@ import json
 import time
 from dataclasses import dataclass, field, replace
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool import rows
 from rmqtool.columns import ColumnFile, FileForm, require_library
 from rmqtool.columns.encoder import ColumnJob, filled
-from rmqtool.columns.pieces import (
-    TASK_BYTES,
-    LogPiece,
-    log_job,
-    piece_rows,
-    pieces_of,
-    ranges_of,
-    trimmed,
-)
+from rmqtool.columns.pieces import TASK_BYTES, LogPiece, log_job, piece_rows, pieces_of, ranges_of, trimmed
 from rmqtool.commands.export import REPORT_NAME, ExportReport, ExportRequest, LeftOut
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import EnvironmentFailureError
@@ -41,8 +33,7 @@ if TYPE_CHECKING:
     from rmqtool.store.staging import StagingHandle
 
 
-@dataclass(frozen=True)
-class StorePlan:
+class StorePlan(NamedTuple):
     """The plan that all tasks of one store share; picklable.
 
     ``folder`` is that of this store in the output, empty or with ``/`` at its end.
@@ -61,8 +52,7 @@ class StorePlan:
         return StoreFinding.of(finding, self.store) if self.folder else finding
 
 
-@dataclass(frozen=True)
-class ExportTask:
+class ExportTask(NamedTuple):
     """Pieces of a log, in order, that become files; only a piece alone may lack its first record."""
 
     plan: StorePlan
@@ -240,7 +230,7 @@ class _Export:
     ) -> list[_Done]:
         """Run tasks, each of which travels without the files of the log that it does not read."""
         slim = [
-            replace(task, plan=replace(task.plan, job=trimmed(task.plan.job, task.pieces))) for task in tasks
+            task._replace(plan=task.plan._replace(job=trimmed(task.plan.job, task.pieces))) for task in tasks
         ]
         return list(zip(tasks, self._engine.map(run_task, slim, progress), strict=True))
 
@@ -284,7 +274,7 @@ class _Export:
             task, done = whose[id(end)]
             self._drop(done)
             (piece,) = task.pieces  # its first record was guessed
-            (again,) = self._done([replace(task, pieces=(piece._replace(first=first),))])
+            (again,) = self._done([task._replace(pieces=(piece._replace(first=first),))])
             if again[1].failure is not None:
                 raise EnvironmentFailureError(again[1].failure)
             (split,) = again[1].ends

@@ -147,8 +147,7 @@ def _plan(request: RebuildRequest, area: AnyArea, tags: TagRule | None) -> Reput
     if until is None:
         until = _unconfirmed_from(request.store)
     log = request.store.own_log
-    return replace(
-        ReputPlan.of(settings, log, _dispatch_policy(request, tags), area.handle, *request.parts),
+    return ReputPlan.of(settings, log, _dispatch_policy(request, tags), area.handle, *request.parts)._replace(
         until_offset=NEVER if until is None else until,
         max_findings=request.max_findings,
     )
@@ -177,7 +176,7 @@ def _run(request: RebuildRequest, area: AnyArea, engine: Engine, progress: Progr
     if request.until_offset is None and plan.until_offset != NEVER:
         progress.warn(f"controller mode: records after {plan.until_offset}, the confirm offset, are left out")
     edge = FoundEdge.of(request.store, plan.log)
-    plan = replace(plan, judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
+    plan = plan._replace(judge=partial(RecordChecker, stop=edge.stale_from), choose=choice)
     emit = request.compare or not request.dry_run
     result = run_reput(plan, engine, progress, emit=emit)
     for queue_plan in result.plans:
