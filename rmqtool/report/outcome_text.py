@@ -209,18 +209,19 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
     for losses in (queue for queue in report.queues if queue.not_given_back):
         gone = losses.not_given_back - losses.placed
         missing = f", {gone:,} with nothing in their place" if gone else ""
-        damaged = f", {losses.damaged:,} there but damaged" if losses.damaged else ""
+        damaged = f", {losses.damaged:,} of them there but damaged" if losses.damaged else ""
         again = "" if losses.orderly else "; it gave queue offsets more than once, so others may move"
         messages = several(losses.end_queue_offset - losses.first_queue_offset, "message")
         runs = ", ".join(f"{a:,}" if a == b else f"{a:,} to {b:,}" for a, b in losses.not_recovered)
         rest = losses.not_given_back - sum(b - a + 1 for a, b in losses.not_recovered)
         which = f"{runs}{f', and {rest:,} more' if rest > 0 else ''}"
-        lines.append(f"{_queue(losses)} #{which}: {losses.lost:,} of {messages}{damaged}{missing}{again}")
+        number = f"{losses.not_given_back:,} of {messages}"
+        lines.append(f"{_queue(losses)} #{which}: {number}{damaged}{missing}{again}")
     yield from capped("lost", lines, "queue")
     if report.lost.indexed:
         yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"
     if report.lost.before:
-        words = several(report.lost.before, "message", "messages")
+        words = several(report.lost.before, "message")
         yield "before log", f"{words} before its first byte, to which units or index items still lead"
     moving = (
         f"{_queue(queue)}: {several(queue.unknown, 'queue offset', 'queue offsets')} without a record:"
@@ -433,7 +434,7 @@ def _what_else(report: RepairReport) -> str:
     if report.findings.exit_status() is ExitStatus.FAILED:
         said += "; not all of it may be read, rmqtool verify says what"
     if report.left:
-        stays = counted(len(report.left), "thing stays as it is", "things stay as they are")
+        stays = counted(len(report.left), "part stays as it is", "parts stay as they are")
         return f"{said}; {stays}, see below"
     return said
 

@@ -97,7 +97,7 @@ def first_step(verdict: Verdict) -> str | None:
         losses = _known_losses(verdict)
         readable = 0 if losses is None or losses.states is None else losses.states.readable
         kind = "lost or damaged" if readable else "lost"
-        messages = several(lost, f"{kind if lost > readable else 'damaged'} message")
+        messages = several(lost, f"{kind if lost > readable else 'damaged'} message").removeprefix("1 ")
         steps.append(f"look for the {messages} in a replica or a backup: no command brings back what is lost")
     return "; ".join(steps) or None
 

@@ -48,7 +48,7 @@ def test_a_choice_that_is_due_comes_first(run: Callable[..., Run], root: Path) -
     assert shown.status == 1
     first = shown.out.partition("\n")[0]
     assert "nothing is repaired before you choose the content of config/" in first
-    assert "2 things stay as they are" in first
+    assert "2 parts stay as they are" in first
 
 
 def test_without_a_log_it_advises_what_salvage_would_not_refuse(run: Callable[..., Run], root: Path) -> None:

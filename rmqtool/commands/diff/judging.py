@@ -181,9 +181,9 @@ def _by_epochs(
         what = "the logs part" if wrong == parting else "its log is damaged"
         why = f"{until}, so it keeps all before, but {what} at byte {wrong}: no broker compares content"
     elif cut >= slave.end:
-        return Following(slave.side, Answer.YES, f"{until}, so it goes on from byte {slave.end}")
+        return Following(slave.side, Answer.YES, f"{until}, so it continues from byte {slave.end}")
     elif _begins_at(log, cut):
-        why = f"{until}, so it cuts its own log there, and goes on"
+        why = f"{until}, so it cuts its own log there, and continues"
         return Following(slave.side, Answer.YES, why, cut)
     else:
         why = f"{until}, and no record of it begins there: it cannot cut its log, and nothing is copied"
@@ -223,7 +223,7 @@ def _following(
     cuts = [place for place in (parting, slave.damaged_at) if place is not None]
     cuts += [master.end] if slave.end > master.end else []
     if not cuts:
-        return Following(slave.side, Answer.YES, f"it goes on from byte {slave.end}")
+        return Following(slave.side, Answer.YES, f"it continues from byte {slave.end}")
     cut = min(cuts)
     if cut == parting or histories is Histories.APART:
         why = (
