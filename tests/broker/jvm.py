@@ -47,6 +47,8 @@ _FLAGS = (
         for package in ("java.lang", "java.nio", "sun.nio.ch", "jdk.internal.ref")
     ),
 )
+# A server that may speak TLS makes a pair of RSA keys at each start, by the processor for a second or more.
+_WITHOUT_TLS = "-Dtls.server.mode=disabled"
 # For JVMs that live some seconds, and are not measured: what the better compiler makes would come too late.
 SHORT_LIVED = ("-Xmx1g", "-XX:TieredStopAtLevel=1")
 _UNREACHABLE = re.compile(r"Could not (resolve|transfer)|offline mode|Unknown host", re.IGNORECASE)
@@ -186,7 +188,7 @@ def build_client(version: Version, around: str) -> Path:
 
 def whole_command(version: Version, around: str, options: Sequence[str], words: Sequence[str]) -> list[str]:
     """Return the command that runs a class of a whole broker: Java's options, then class and arguments."""
-    given = [f"-Drocketmq.version={version}", *options]
+    given = [f"-Drocketmq.version={version}", _WITHOUT_TLS, *options]
     path = f"{whole_jars(version, around)}/*"
     if brokers.BROKERS[version].whole:  # what is published of the version itself comes first
         path = f"{build(version) / 'lib'}/*:{path}"
@@ -307,6 +309,7 @@ def run(
         command = [
             str(_tools().java),
             *_FLAGS,
+            _WITHOUT_TLS,
             f"-Drocketmq.version={version}",
             f"-Duser.timezone={timezone}",
         ]
