@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 
 import click
 from click.core import ParameterSource
-from click.shell_completion import CompletionItem
 
 from rmqtool.cli.group import SectionOption, write_sections
 from rmqtool.errors import UsageError
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from _typeshed import DataclassInstance
+    from click.shell_completion import CompletionItem
 
 
 StorePath: TypeAlias = "Path | Location"
@@ -116,6 +116,8 @@ class TargetType(click.ParamType):  # type: ignore[type-arg]  # only newer versi
         self, ctx: click.Context, param: click.Parameter, incomplete: str
     ) -> list[CompletionItem]:
         """Offer the purposes, and files after one."""
+        from click.shell_completion import CompletionItem
+
         if ":" in incomplete:
             return [CompletionItem(incomplete, type="file")]
         purposes = (f"{purpose}:" for purpose in self.purposes)

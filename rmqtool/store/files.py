@@ -86,6 +86,7 @@ class StoreFiles:
         self.root = root
         self.listing = listing or Listing()
         self._topic_queues: dict[tuple[PathKind, Location], list[QueueFiles]] = {}
+        self._databases: dict[Location, bool] = {}
 
     def is_in_database(self, kind: PathKind) -> bool:
         """Whether RocksDB holds what is shown of a kind, and no files do."""
@@ -94,7 +95,9 @@ class StoreFiles:
 
     def is_database(self, directory: Location) -> bool:
         """Whether RocksDB holds what a directory is for, and no files do; the only place that looks."""
-        return is_rocksdb(directory)
+        if directory not in self._databases:
+            self._databases[directory] = is_rocksdb(directory)
+        return self._databases[directory]
 
     def read_root(self, kind: PathKind) -> Root | None:
         """Return the place of a kind; None where it is not shown, or in a form that is not read."""
@@ -104,6 +107,7 @@ class StoreFiles:
         """Have the queues listed again, to which a running broker adds."""
         self.listing.forget()
         self._topic_queues.clear()
+        self._databases.clear()
 
     @cached_property
     def commitlog(self) -> FileQueue:
