@@ -36,7 +36,7 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
             ("also deleted", several(sum(file.deleted for file in others), *_OTHERS)),
             ("freed", size_text(report.bytes)),
             ("messages", f"{sum(report.messages.values()):,}"),
-            ("not consumed", several(max(report.unread.values(), default=0), *_UNREAD)),
+            ("not consumed", f"{max(report.unread.values(), default=0):,} by the slowest consumer"),
         ],
     )
     columns = ("file", "written", "age", "deleted", "due by age", "why")
@@ -49,7 +49,6 @@ def retention_text(report: RetentionReport, zone: tzinfo | None, text: TextRepor
 
 
 _OTHERS = "file of queues or index", "files of queues or index"
-_UNREAD = "message of the slowest consumer", "messages of the slowest consumer"
 
 
 def _row(file: FileFate, at_ms: int, zone: tzinfo | None) -> tuple[str, ...]:

@@ -92,6 +92,7 @@ def test_help_fits_and_says_something_of_every_option(run: Callable[..., Run], n
     assert first.status == found.status == shared.status == 0
     text = re.split(r"^(?:Shared options|Examples:)", first.out, maxsplit=1, flags=re.MULTILINE)[0]
     assert len(list(filter(None, text.splitlines()))) <= 30
+    assert re.findall(r"^\w+:$", text, re.MULTILINE) == ["Options:"]
     assert [line for line in found.out.splitlines() if len(line) > 79] == []
     assert "\\b" not in found.out
     for parameter in command(name).params:
