@@ -29,7 +29,7 @@ HOUR_S = 3600
 VERSIONS = [version for version in jvm.VERSIONS if version != "5.4.0"]
 _SEGMENT = re.compile(r"\d{17,20}")
 _OTHER_HOUR = f"{(datetime.now(UTC).hour + 12) % 24:02d}"
-_DISK_MIB = 192
+_DISK_MIB = 768
 
 
 class State(NamedTuple):
