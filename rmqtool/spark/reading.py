@@ -135,7 +135,7 @@ def _request_of(options: ReadOptions) -> DumpRequest:
 def _queue_tasks(store: Store, options: ReadOptions, _choice: ColumnChoice) -> Iterator[Task]:
     request = _request_of(options)
     asked = (queue for queue in store.queues() if request.messages.admits_queue(queue.topic, queue.queue_id))
-    for queues in together(asked, lambda queue: queue.files.size_bytes, options.split_bytes):
+    for queues in together(asked, lambda queue: queue.size_bytes, options.split_bytes):
         yield partial(queue_rows, tuple(queues), request)
 
 

@@ -54,6 +54,11 @@ class QueueFiles:
             return single_file_queue(self.only, self.base)
         return list_file_queue((self.directory,), self.base, self.listing)
 
+    @property
+    def size_bytes(self) -> int:
+        """Return the bytes of all its files."""
+        return self.files.size_bytes
+
 
 class Root(NamedTuple):
     """Place of one structure: a directory, several of a log on several paths, or one file.

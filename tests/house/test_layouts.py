@@ -18,7 +18,6 @@ OPENS_FILES = {
     "commands/rebuild/compare.py": "files byte by byte",
     "store/inference.py": "sizes of files",
     "store/layout.py": "names, sizes and gaps of files",
-    "spark/reading.py": "bytes of files, for equal shares",
 }
 """Modules that open a queue's files, and for what; all others ask ``derived.queues``."""
 

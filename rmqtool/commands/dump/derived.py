@@ -170,7 +170,7 @@ def dump_queues(store: Store, request: DumpRequest, progress: Progress, kind: Pa
             for row in dump_queue(queue, wanted.from_queue_offset or 0):
                 if isinstance(row, rows.Damage) or admits_unit(request, row):
                     yield row
-            done += queue.files.size_bytes
+            done += queue.size_bytes
             progress.advance(done)
 
 
