@@ -4,6 +4,8 @@ Their records lie where they say, and every checksum holds. But what lists the l
 places in such a file and to none of its records, and the queue offsets of its records go on neither from the
 file before nor to the one after. Units made of another log fail the first test in every file; a queue that is
 damaged fails the second. Where no unit leads into a file, the items of the index are what lists its messages.
+The log of a replica that parted has the same queue offsets: queues and index then list the same places,
+and neither lists the records.
 """
 
 from __future__ import annotations
@@ -62,11 +64,14 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
     if not (suspects | unlisted).any():
         return np.empty(0, np.int64)
     parted = log.parted(queues, listing.leads, from_zero=from_zero) & (2 * damaged < records)
-    if (unlisted & parted).any():
+    if ((unlisted & parted) | (suspects & ~parted)).any():
         places = _places_of_items(evidence.stores)
         places = places[~are_among(places, log.starts)]  # at which any file has a record
-        at_record = are_among(places, copy.records["log_offset"])
-        suspects |= unlisted & _Listing(log.count(places), log.count(places[at_record])).fails_in(records)
+        is_record = are_among(places, copy.records["log_offset"])
+        fails = _Listing(log.count(places), log.count(places[is_record])).fails_in(records)
+        agreed = log.count(listed[are_among(listed, places[~is_record])])
+        parted |= fails & (2 * agreed > listing.leads) & (2 * damaged < records)
+        suspects |= unlisted & fails
     return np.flatnonzero(suspects & parted)
 
 

@@ -23,6 +23,8 @@ _PAIRS = [
     ("ext-5.4.0", "plain-5.4.0"),
     ("segments-5.5.1", "indexfull-5.5.1"),
     ("crash-5.3.3", "plain-5.3.3"),
+    ("crash-4.9.8", "crash-5.3.3"),  # with the same queue offsets, as of a replica that parted
+    ("plain-4.9.8", "plain-5.3.3"),
 ]
 
 
