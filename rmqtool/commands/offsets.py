@@ -90,14 +90,18 @@ def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = No
                 yield Progress(*place, None, *bounds, bounds.max_offset - bounds.min_offset, "no-offset")
 
 
-def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int]]:
-    """Return queues, lag and offsets out of range of each reader, and what delay levels passed over."""
-    totals: dict[str, dict[str, int]] = {}
+def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int | None]]:
+    """Return queues, lag and offsets out of range of each reader, and what delay levels passed over.
+
+    The lag is None where that of no queue is known.
+    """
+    totals: dict[str, dict[str, int | None]] = {}
     for row in rows:
-        total = totals.setdefault(row.reader, {"queues": 0, "lag": 0, "outOfRange": 0})
-        total["queues"] += 1
-        total["lag"] += row.lag or 0
-        total["outOfRange"] += row.state in _CODES
+        total = totals.setdefault(row.reader, {"queues": 0, "lag": None, "outOfRange": 0})
+        total["queues"] = (total["queues"] or 0) + 1
+        if row.lag is not None:
+            total["lag"] = (total["lag"] or 0) + row.lag
+        total["outOfRange"] = (total["outOfRange"] or 0) + (row.state in _CODES)
         if row.passed_over is not None:
             total["passedOver"] = row.passed_over
     return totals

@@ -115,11 +115,10 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     lags = [row.lag for row in rows if row.lag is not None]
     lag = sum(lags) if lags else "not known"
     text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
-    totals = sorted(reader_totals(rows).items(), key=lambda entry: -entry[1]["lag"])
+    totals = sorted(reader_totals(rows).items(), key=lambda entry: -(entry[1]["lag"] or 0))
     if len(totals) > 1:
-        known = {row.reader for row in rows if row.lag is not None}
         readers = [
-            (name, *map(str, (total["queues"], total["lag"] if name in known else "-", total["outOfRange"])))
+            (name, str(total["queues"]), _text(total["lag"]), str(total["outOfRange"]))
             for name, total in totals
         ]
         columns = ("consumer", "queues", "lag", "out of range")
@@ -129,9 +128,12 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     text.table("Offsets", _OFFSET_COLUMNS, cells, spare=("min", "last consumed"), listed=_READERS_LISTED)
 
 
+def _text(number: int | None) -> str:
+    return "-" if number is None else str(number)
+
+
 def _offset_cells(row: Progress, zone: tzinfo | None) -> tuple[str, ...]:
-    numbers = (row.queue_id, row.offset, row.min_offset, row.max_offset, row.lag)
-    texts = ["-" if number is None else str(number) for number in numbers]
+    texts = map(_text, (row.queue_id, row.offset, row.min_offset, row.max_offset, row.lag))
     last = "-" if row.last_timestamp_ms is None else time_text(row.last_timestamp_ms, zone)
     words = [_WORDS[row.state]] if _WORDS[row.state] else []
     if row.passed_over:

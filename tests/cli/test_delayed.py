@@ -77,6 +77,9 @@ def test_passed_over_and_twice(run: Runner, tmp_path: Path) -> None:
     assert (row["passedOver"], row["twice"]) == (2, 1)
     assert [message["uniqKey"] for message in row["oldest"]] == ["U5"]
     words = [word for setting in settings for word in ("-p", setting)]
+    document = run("offsets", root, *words, "--format", "json").document
+    assert document["readers"] == {"delay level 1": {"queues": 1, "lag": 1, "outOfRange": 0, "passedOver": 2}}
+    assert defects("offsets", document) == []
     for number, state in enumerate(
         (
             "delivered: 2 copies in T, the first at log offset ",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.cli.conftest import STORES
+from tests.schemas.validating import defects
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
@@ -46,6 +47,17 @@ def test_what_brokers_wrote_is_held_against_their_queues(run: Callable[..., Run]
     assert begun["lastTimestamp"] == message["storeTimestamp"]
     summary = found.objects[-1]
     assert summary["readers"]["group billing"] == {"queues": 3, "lag": 23, "outOfRange": 0}
+
+
+def test_a_lag_of_queues_that_are_not_read_is_not_known(run: Callable[..., Run], tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(STORES / "plain-5.5.1", root)
+    shutil.rmtree(root / "consumequeue")
+    (root / "consumequeue_rocksdb").mkdir()
+    (root / "consumequeue_rocksdb" / "CURRENT").write_text("MANIFEST-000004\n")
+    document = run("offsets", root, "--format", "json").document
+    assert {total["lag"] for total in document["readers"].values()} == {None}
+    assert defects("offsets", document) == []
 
 
 @pytest.mark.parametrize("version", VERSIONS)

@@ -219,7 +219,14 @@ _DELAYED: dict[str, Schema] = {"store": _TEXT, "at": {"type": "integer"}}
 
 
 def _offsets_facts() -> dict[str, Schema]:
-    reader = closed({"queues": _COUNT, "lag": _COUNT, "outOfRange": _COUNT})
+    lag = {**_COUNT, "type": ["integer", "null"], "description": "Null where that of no queue is known."}
+    passed = {
+        **_COUNT,
+        "description": "Of a delay level: messages below its offset that were never delivered.",
+    }
+    reader = closed(
+        {"queues": _COUNT, "lag": lag, "outOfRange": _COUNT, "passedOver": passed}, optional=["passedOver"]
+    )
     return {"store": _TEXT, "counts": _COUNTS, "readers": table_of(reader)}
 
 
