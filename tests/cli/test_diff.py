@@ -15,6 +15,7 @@ import pytest
 from rmqtool.store import open_store
 from tests.damage.cases import one_of_each_code
 from tests.damage.edits import edited
+from tests.schemas.validating import defects
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -396,6 +397,15 @@ def test_messages_before_a_log_are_in_the_first_line(run: Callable[..., Run], tm
     document = found.document
     assert document["healing"] == [{"side": "a", "lost": 0, "held": 0, "damaged": 0, "before": 25}]
     assert "before" not in run("diff", store, store).out
+
+
+def test_a_checkpoint_of_one_store_counts_as_one_difference(run: Callable[..., Run], tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(STORES / "plain-5.3.3", copy)
+    (copy / "checkpoint").unlink()
+    found = run("diff", STORES / "plain-5.3.3", copy, "--format", "json")
+    assert [(row["message"], row["count"]) for row in differences(found)] == [("only A has a checkpoint", 1)]
+    assert defects("diff", found.document) == []
 
 
 def test_a_store_without_its_log_differs_from_one_with_it(run: Callable[..., Run], tmp_path: Path) -> None:

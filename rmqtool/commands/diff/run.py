@@ -445,7 +445,7 @@ def _diff_index(a: Store, b: Store, reaches: LogBounds, comparison: StoreCompari
 def _diff_checkpoint(a: Store, b: Store, comparison: StoreComparison) -> Iterator[Difference]:
     fields, other = read_checkpoint(a.checkpoint, []), read_checkpoint(b.checkpoint, [])
     if fields is None or other is None:
-        have = fields is not None, other is not None
+        have = int(fields is not None), int(other is not None)
         yield from _one_sided(a, b, PathKind.CHECKPOINT, *have, comparison)
         return
     for field, left, right in zip(layout(CHECKPOINT), fields, other, strict=True):
