@@ -129,6 +129,8 @@ class LossFinder:
         rows = self.evidence.of(key)
         stops = rows["log_offset"] + rows["size"]
         free = self._are_free(rows["log_offset"], rows["size"])
+        if not free.any():
+            return []
         own = self.judged.copy.units[[] if chain is None else chain.rows]
         last = own[0 if chain is None else max(chain.resets, default=0) :]
         is_judged = covered(last["queue_offset"], last["queue_offset"] + last["count"], rows["queue_offset"])
