@@ -95,16 +95,23 @@ def reader_totals(rows: Iterable[Progress]) -> dict[str, dict[str, int | None]]:
 
     The lag is None where that of no queue is known.
     """
-    totals: dict[str, dict[str, int | None]] = {}
+    of_readers: dict[str, list[Progress]] = {}
     for row in rows:
-        total = totals.setdefault(row.reader, {"queues": 0, "lag": None, "outOfRange": 0})
-        total["queues"] = (total["queues"] or 0) + 1
-        if row.lag is not None:
-            total["lag"] = (total["lag"] or 0) + row.lag
-        total["outOfRange"] = (total["outOfRange"] or 0) + (row.state in _CODES)
-        if row.passed_over is not None:
-            total["passedOver"] = row.passed_over
-    return totals
+        of_readers.setdefault(row.reader, []).append(row)
+    return {reader: _totals(own) for reader, own in of_readers.items()}
+
+
+def _totals(rows: Sequence[Progress]) -> dict[str, int | None]:
+    out = sum(row.state in _CODES for row in rows)
+    totals = {"queues": len(rows), "lag": known_lag(rows), "outOfRange": out}
+    passed = [row.passed_over for row in rows if row.passed_over is not None]
+    return totals | ({"passedOver": passed[-1]} if passed else {})
+
+
+def known_lag(rows: Iterable[Progress]) -> int | None:
+    """Return the sum of the lags; None where that of no queue is known."""
+    lags = [row.lag for row in rows if row.lag is not None]
+    return sum(lags) if lags else None
 
 
 def unused_tables(store: Store) -> str | None:

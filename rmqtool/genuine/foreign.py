@@ -63,16 +63,16 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
     suspects, unlisted = listing.fails_in(records), (listing.leads == 0) & (records > 0)
     if not (suspects | unlisted).any():
         return np.empty(0, np.int64)
-    parted = log.parted(queues, listing.leads, from_zero=from_zero) & (2 * damaged < records)
-    if ((unlisted & parted) | (suspects & ~parted)).any():
+    parted, whole = log.parted(queues, listing.leads, from_zero=from_zero), 2 * damaged < records
+    if (np.where(parted, unlisted, suspects) & whole).any():
         places = _places_of_items(evidence.stores)
         places = places[~are_among(places, log.starts)]  # at which any file has a record
         is_record = are_among(places, copy.records["log_offset"])
         fails = _Listing(log.count(places), log.count(places[is_record])).fails_in(records)
         agreed = log.count(listed[are_among(listed, places[~is_record])])
-        parted |= fails & (2 * agreed > listing.leads) & (2 * damaged < records)
+        parted |= fails & (2 * agreed > listing.leads)
         suspects |= unlisted & fails
-    return np.flatnonzero(suspects & parted)
+    return np.flatnonzero(suspects & parted & whole)
 
 
 def _places_of_items(stores: list[Store]) -> Int64s:

@@ -121,6 +121,9 @@ class Start(NamedTuple):
     switches: RecoverySwitches
 
 
+_NO_UNIT = "no consume queue has a unit"
+
+
 class _Match(NamedTuple):
     """Upper limits of the first record's store time and PHYSICALOFFSET, None for none, and their origin."""
 
@@ -138,7 +141,7 @@ class _Match(NamedTuple):
     def absent(self) -> str:
         """Return that no file matches."""
         if self.last_offset is not None and self.last_offset < 0:
-            return "no consume queue has a unit"
+            return _NO_UNIT
         if self.latest_ms is not None and self.latest_ms <= 0:
             return f"no time is known ({self.asks})"
         return f"no first record {self}"
@@ -209,7 +212,7 @@ def _by_queues(segments: Sequence[Segment], queue_end: int) -> tuple[int, str]:
                 number,
                 f"the newest file that begins at or before {queue_end}, where the consume queues end",
             )
-    queues = "no consume queue has a unit" if queue_end < 0 else f"the consume queues end at {queue_end}"
+    queues = _NO_UNIT if queue_end < 0 else f"the consume queues end at {queue_end}"
     return 0, f"{queues}, so it scans from the first file"
 
 

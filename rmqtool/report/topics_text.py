@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rmqtool.account import before_words, losses_words
-from rmqtool.commands.offsets import Progress, reader_totals
+from rmqtool.commands.offsets import Progress, known_lag, reader_totals
 from rmqtool.errors import ExitStatus
 from rmqtool.findings import FailOn, Severity, counted
 from rmqtool.report.output import several, size_text
@@ -112,9 +112,9 @@ def offsets_text(rows: Sequence[Progress], zone: tzinfo | None, text: TextReport
     parts = [f"{states[state]} {words}" for state, words in _WORDS.items() if words and states[state]]
     if passed := sum(row.passed_over or 0 for row in rows):
         parts.append(f"{counted(passed, 'delayed message')} passed over")
-    lags = [row.lag for row in rows if row.lag is not None]
-    lag = sum(lags) if lags else "not known"
-    text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {lag}", *parts]))
+    lag = known_lag(rows)
+    known = "not known" if lag is None else lag
+    text.verdict(", ".join([f"{counted(len(rows), 'offset')}, lag {known}", *parts]))
     totals = sorted(reader_totals(rows).items(), key=lambda entry: -(entry[1]["lag"] or 0))
     if len(totals) > 1:
         readers = [
