@@ -1,8 +1,8 @@
-"""Results as JSON values: the one place where a dataclass gets its names in JSON.
+"""Results as JSON values: the one place where a record gets its names in JSON.
 
-The object of a dataclass has ``schema`` and ``type`` first, where its class has them, then its fields in
-their order, in camel case and without ``_ms``. Nested dataclasses are objects, enums their values, bytes
-hexadecimal digits, iterables lists; None is null. Exceptions are in ``_OTHERWISE``.
+A record is a dataclass or a NamedTuple. Its object has ``schema`` and ``type`` first, where its class has
+them, then its fields in their order, in camel case and without ``_ms``. Nested records are objects, enums
+their values, bytes hexadecimal digits, iterables lists; None is null. Exceptions are in ``_OTHERWISE``.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ from __future__ import annotations
 import base64
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import fields, is_dataclass
+from dataclasses import fields
 from enum import Enum, StrEnum
 from functools import cache, partial
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
+
+    Record = DataclassInstance | tuple[Any, ...]
 
 _FINDING = (
     "code=code.code severity file position length topic queue_id queue_offset physical_offset expected"
@@ -103,9 +105,16 @@ def camel_case(name: str) -> str:
     return first + "".join(word.capitalize() for word in others)
 
 
-def shared_fields(value: object, kind: type[DataclassInstance]) -> dict[str, Any]:
+def field_types(kind: type[Record]) -> dict[str, str]:
+    """Return the fields of a record's class, with their types as they are written."""
+    if issubclass(kind, tuple):  # a NamedTuple keeps them as forward references
+        return {name: type_.__forward_arg__ for name, type_ in kind.__annotations__.items()}
+    return {field.name: str(field.type) for field in fields(kind)}
+
+
+def shared_fields(value: object, kind: type[Record]) -> dict[str, Any]:
     """Return the values of a value's attributes that are fields of a class."""
-    return {field.name: getattr(value, field.name) for field in fields(kind) if hasattr(value, field.name)}
+    return {name: getattr(value, name) for name in field_types(kind) if hasattr(value, name)}
 
 
 class _Shape(NamedTuple):
@@ -140,9 +149,9 @@ class Member(NamedTuple):
     is_spread: bool
 
 
-def members_of(kind: type[DataclassInstance]) -> tuple[Member, ...]:
+def members_of(kind: type[Record]) -> tuple[Member, ...]:
     """Return the members of a class's objects, in order."""
-    types = {field.name: str(field.type) for field in fields(kind)}
+    types = field_types(kind)
     marks = [name for name in _MARKS if name not in types and isinstance(getattr(kind, name, None), str)]
     words = [*marks, *_OTHERWISE.get(kind.__name__, " ".join(types)).split()]
     if types.get(_BODY) == "bytes":
@@ -155,8 +164,8 @@ def members_of(kind: type[DataclassInstance]) -> tuple[Member, ...]:
 
 
 @cache
-def _shape_of(kind: type[DataclassInstance]) -> _Shape:
-    types = {field.name: str(field.type) for field in fields(kind)}
+def _shape_of(kind: type[Any]) -> _Shape:
+    types = field_types(kind)
     members = members_of(kind)
     names = tuple(member.name for member in members)
     paths = [member.path for member in members]
@@ -177,7 +186,7 @@ def _shape_of(kind: type[DataclassInstance]) -> _Shape:
     )
 
 
-def columns_of(kind: type[DataclassInstance]) -> tuple[str, ...]:
+def columns_of(kind: type[Record]) -> tuple[str, ...]:
     """Return the JSON names of a class, in order."""
     return _shape_of(kind).names
 
@@ -215,8 +224,8 @@ def encoded_body(body: bytes, mode: str, fits: Callable[[str], bool] | None = No
 _in_hex = partial(encoded_body, mode=BodyMode.HEX)
 
 
-def json_object(value: DataclassInstance, body: Callable[[bytes], Encoded] = _in_hex) -> dict[str, Any]:
-    """Return the object of a dataclass; ``body`` returns the text of a message's body, and its encoding."""
+def json_object(value: Record, body: Callable[[bytes], Encoded] = _in_hex) -> dict[str, Any]:
+    """Return the object of a record; ``body`` returns the text of a message's body, and its encoding."""
     shape = _shape_of(type(value))
     members = dict(zip(shape.names, shape.values(value), strict=True))
     if shape.has_body:
@@ -243,8 +252,8 @@ def json_value(value: object) -> Any:  # noqa: ANN401 - any value of JSON
     """
     if type(value) in _PLAIN:
         return value
-    if is_dataclass(value) and not isinstance(value, type):
-        return json_object(value)
+    if hasattr(type(value), "__dataclass_fields__") or hasattr(type(value), "_fields"):
+        return json_object(cast("Record", value))
     for kind, form in _FORMS.items():
         if isinstance(value, kind):
             return form(value)

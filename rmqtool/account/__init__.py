@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from rmqtool.derived.index_files import index_headers
 from rmqtool.derived.queues import queues_of
@@ -31,8 +30,7 @@ class AccountError(RmqtoolError):
     """Bytes or messages do not add up: a defect of ours; nothing is published."""
 
 
-@dataclass(frozen=True, slots=True)
-class QueueLosses:
+class QueueLosses(NamedTuple):
     """Messages of one queue that a store's log has lost, by their proof.
 
     Attributes:
@@ -61,8 +59,7 @@ class QueueLosses:
         return self.listed + self.unlisted + self.consumed
 
 
-@dataclass(frozen=True, slots=True)
-class MessageStates:
+class MessageStates(NamedTuple):
     """All messages of a log, each in one state; of those that are there, a record counts once.
 
     Attributes:
@@ -97,8 +94,7 @@ class MessageStates:
 
         ``damaged`` are those records among them that are not as stored, and ``readable`` their messages.
         """
-        return replace(
-            self,
+        return self._replace(
             there=self.there - cut + damaged,
             cut=cut,
             damaged=self.damaged - readable,
@@ -106,8 +102,7 @@ class MessageStates:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class LogLosses:
+class LogLosses(NamedTuple):
     """Messages that a log has lost: something proves them, and it has no record of them.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
@@ -314,7 +313,7 @@ def losses_of(
 def losses_of_sound_log(store: Store, lost: LossListener | None = None) -> LogLosses | None:
     """Return the messages before a log that has lost nothing else, without reading it; None without any."""
     before = _count_before(store, store.commitlog.start if len(store.commitlog) else 0, lost)
-    return replace(NO_LOSSES, before=before) if before else None
+    return NO_LOSSES._replace(before=before) if before else None
 
 
 def _count_before(store: Store, start: int, lost: LossListener | None) -> int:

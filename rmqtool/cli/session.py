@@ -285,7 +285,9 @@ class Session:
             self.console.note(f"{root}: in use by {holder}; its files may change meanwhile")
 
     def note_settings(self, store: Store) -> None:
-        """Show the settings in effect, with ``-v``."""
+        """Show the settings in effect, with ``-v``; else they are not looked for."""
+        if not self.common.verbose and self.common.log_file is None:
+            return
         for setting in store.settings.values():
             value = "" if setting.value is None else conf_text(setting.value)
             self.console.detail(f"{setting.name}={value} ({setting.origin.value})")

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -116,8 +115,7 @@ _MESSAGES_PER_SAMPLE = 16  # so many are read until one has tags
 _LEAST_AROUND = 16  # items of a message that are read at once with one of them
 
 
-@dataclass(frozen=True, slots=True)
-class TagRule:
+class TagRule(NamedTuple):
     """The rule, and why.
 
     Attributes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,8 +48,7 @@ def _consequences(effect: OffsetEffect | ConfigChoice) -> str:
     return f"redelivers {f'{bound}{most:,}' if most else 'none'}, skips {skipped}"
 
 
-@dataclass(frozen=True, slots=True)
-class OffsetEffect:
+class OffsetEffect(NamedTuple):
     """Effect of a choice on one reader of one queue; numbers are messages of that queue.
 
     The reader's real progress is unknown. Known are its least progress, by the remaining copies (``proven``),
@@ -79,11 +78,13 @@ class OffsetEffect:
     again_at_most: int
     skipped_at_most: int
 
-    consequences = property(_consequences)
+    @property
+    def consequences(self) -> str:
+        """Say how many messages come again, and how many never come."""
+        return _consequences(self)
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigChoice:
+class ConfigChoice(NamedTuple):
     """One choice of a file's content.
 
     Attributes:
@@ -130,8 +131,7 @@ class ConfigChoice:
         return text.encode("utf-8", "surrogateescape")
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigDiagnosis:
+class ConfigDiagnosis(NamedTuple):
     """Remaining copies of one file, and the choices between them.
 
     Attributes:

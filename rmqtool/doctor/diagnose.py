@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.derived.timer import TIMER_CHECKPOINT, TIMER_PROGRESS
@@ -348,8 +347,7 @@ def _judged(
     known = {key for keys in entries for key in keys}
     for draft, offsets, keys in zip(drafts, chosen, entries, strict=True):
         effects = tuple(effects_of(offsets, places, proven, kind, ends))
-        yield replace(
-            draft,
+        yield draft._replace(
             entries=len(keys),
             missing=tuple(sorted(known - {*keys})),
             again_at_least=sum(effect.again_at_least for effect in effects),

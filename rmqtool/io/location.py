@@ -36,8 +36,7 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """With one slash, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
 
 
-@dataclass(frozen=True, slots=True)
-class Location:
+class Location(NamedTuple):
     """A name in a source, absolute, ``/`` between components; only its methods read anything.
 
     It is deliberately not an `os.PathLike`: functions for paths of this machine do not take it.

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 from rmqtool import options
 from rmqtool.errors import UsageError
@@ -24,8 +24,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Store, Stray
 
 
-@dataclass(frozen=True, slots=True)
-class KeyQuestion:
+class KeyQuestion(NamedTuple):
     """A key of a topic.
 
     Attributes:

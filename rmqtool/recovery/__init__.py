@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple
 
 from rmqtool.findings import Finding, FindingLog, codes, counted
 from rmqtool.scan.classify import PAGE_BYTES
@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from rmqtool.store import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(NamedTuple):
     """A reason why the broker does not start.
 
     Attributes:
@@ -47,8 +46,7 @@ class Refusal:
     remedy: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Forgotten:
+class Forgotten(NamedTuple):
     """A file of settings in which a start finds nothing.
 
     Attributes:
@@ -60,8 +58,7 @@ class Forgotten:
     loses: str
 
 
-@dataclass(frozen=True, slots=True)
-class Recovery:
+class Recovery(NamedTuple):
     """The recovery that runs, and where it begins to read.
 
     Attributes:
@@ -77,8 +74,7 @@ class Recovery:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """The place at which recovery ends the log.
 
     Attributes:
@@ -96,8 +92,7 @@ class Cut:
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class Loss:
+class Loss(NamedTuple):
     """Intact records of a topic that lie after the cut.
 
     Attributes:
@@ -130,8 +125,7 @@ class Dispatched:
     index_entries: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Reput:
+class Reput(NamedTuple):
     """The dispatch after recovery.
 
     Attributes:

@@ -435,7 +435,7 @@ def _explained(refusals: Iterable[Refusal], size: Setting) -> tuple[Refusal, ...
     if size.origin is not Origin.DEFAULT or not size.note:
         return tuple(refusals)
     return tuple(
-        replace(refusal, reason=f"{refusal.reason} ({size.name}, {size.note})") for refusal in refusals
+        refusal._replace(reason=f"{refusal.reason} ({size.name}, {size.note})") for refusal in refusals
     )
 
 

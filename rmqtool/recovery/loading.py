@@ -149,7 +149,7 @@ def load_member(
         for before, after in pairwise(files.segments):
             if after.start != before.stop:
                 files.refusals.append(Refusal(after.label, f"does not begin where {before.label} ends"))
-    units.refusals[:] = [replace(refusal, remedy=_WRITTEN_AGAIN) for refusal in units.refusals]
+    units.refusals[:] = [refusal._replace(remedy=_WRITTEN_AGAIN) for refusal in units.refusals]
     return entries, units
 
 

@@ -259,7 +259,7 @@ def _add_losses(prediction: PredictionDraft, account: StoreAccount, cut: Int64s)
         messages = sum(loss.messages for loss in prediction.made.lost)
         damaged = surveyed.readable[np.isin(surveyed.readable[:, 0], cut)]
         states = losses.states.predicted(messages, len(damaged), int(damaged[:, 1].sum()))
-        losses = replace(losses, states=states)
+        losses = losses._replace(states=states)
     prediction.set(log_losses=losses)
     if len(surveyed.unreached):
         prediction.add(hazards=[f"{unreached_words(surveyed)}; rmqtool salvage recovers them."])
@@ -422,7 +422,7 @@ class _Start:
             has_more = bool((self.records.places >= end).any())
         cut = cut_at(segment, end, self.release, self.start.switches, has_more)
         if code is not None:
-            cut = replace(cut, code=code.code, reason=says)
+            cut = cut._replace(code=code.code, reason=says)
         if self.account is not None and (has_more or cut.code is not None or self._goes_on(end)):
             self.prediction.set(lost=tuple(lost_records(self.account.surveyed, self.loaded, end)))
         self.prediction.set(cut=cut)

@@ -7,7 +7,6 @@ states where a log ends, and reading all of it takes minutes: so only its last f
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
@@ -274,8 +273,7 @@ class LogEnd(NamedTuple):
         return self.tail is None or self.tail.severity is Severity.INFO
 
 
-@dataclass(frozen=True, slots=True)
-class LogExtent:
+class LogExtent(NamedTuple):
     """Extent of a log; a later read compares it to see whether the log has changed.
 
     Attributes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pkgutil import get_data
@@ -35,8 +34,7 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
+class Setting(NamedTuple):
     """A setting in effect.
 
     Attributes:
@@ -133,6 +131,11 @@ class Definition(NamedTuple):
     def parse(self, text: str) -> SettingValue:
         """Return the value of a text by its Java type alone; UsageError where Java throws."""
         return _READERS[self.kind](self.name, text)
+
+    @property
+    def only_default(self) -> SettingValue:
+        """The default where all releases have the same, and no evidence is needed; else None."""
+        return self.defaults[0][1] if len(self.defaults) == 1 and not self.note else None
 
     def default(self, release: Release) -> SettingValue:
         """Return the value for a store of a release without other evidence; None where ``note`` says why."""

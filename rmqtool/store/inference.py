@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, groupby, islice, pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -245,7 +244,7 @@ class SettingsInference:
         """Add the doubt about sizes that a rebuild or salvage assumed when it made the files."""
         makers = self._assumed
         return tuple(
-            replace(size, doubt=f"{makers[size.name]} says that these files were made with an assumed size")
+            size._replace(doubt=f"{makers[size.name]} says that these files were made with an assumed size")
             if size.name in makers and not size.doubt
             else size
             for size in sizes

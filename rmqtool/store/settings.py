@@ -65,10 +65,10 @@ class Settings:
             if name not in self._settled:
                 definition, evidence = DEFINITIONS[name], self._evidence
                 doubt = "" if evidence is None or name not in INDEX_NUMBERS else evidence.unexplained_index()
-                release = release_named(str(self[BROKER_VERSION].value))
-                self._settled[name] = Setting(
-                    name, definition.default(release), Origin.DEFAULT, definition.note, doubt=doubt
-                )
+                value = definition.only_default
+                if value is None:
+                    value = definition.default(release_named(str(self[BROKER_VERSION].value)))
+                self._settled[name] = Setting(name, value, Origin.DEFAULT, definition.note, doubt=doubt)
         return self._settled[name]
 
     def __iter__(self) -> Iterator[Setting]:

@@ -6,7 +6,7 @@ import json
 import random
 import shutil
 import struct
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -99,7 +99,7 @@ def _not_there(store: rmqtool.Store, told: list[rmqtool.LostMessage]) -> list[rm
 def _before_a_start(states: MessageStates) -> MessageStates:
     """Return the states before a start, which may cut off what is there, damaged or not."""
     there, damaged = states.there + states.readable + (states.cut or 0), states.damaged - states.readable
-    return replace(states, there=there, damaged=damaged, readable=0, cut=None)
+    return states._replace(there=there, damaged=damaged, readable=0, cut=None)
 
 
 @dataclass
@@ -117,7 +117,7 @@ class _Accounts:
         self.before.add(losses.before)
         if losses.states is not None:
             counts = _before_a_start(losses.states)
-            self.gone.add(replace(counts, there=0))
+            self.gone.add(counts._replace(there=0))
             if not (losses.states.cut and self.has_batches):
                 self.states.add(counts)
         return losses.messages

@@ -15,13 +15,9 @@ from dataclasses import is_dataclass
 from enum import Enum
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from rmqtool.projection import Member, members_of
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
 
 Schema: TypeAlias = dict[str, Any]
 
@@ -71,7 +67,7 @@ class Definitions:
     def __init__(self) -> None:
         self.defined: dict[str, Schema] = {}
 
-    def of(self, kind: type[DataclassInstance]) -> Schema:
+    def of(self, kind: type[Any]) -> Schema:
         """Return a reference to the schema of a class's objects."""
         name = kind.__name__
         if name not in self.defined:
@@ -79,9 +75,7 @@ class Definitions:
             self.defined[name] = self.object(kind)
         return {"$ref": f"#/$defs/{name}"}
 
-    def object(
-        self, kind: type[DataclassInstance], more: Mapping[str, Schema] | None = None, optional: str = ""
-    ) -> Schema:
+    def object(self, kind: type[Any], more: Mapping[str, Schema] | None = None, optional: str = "") -> Schema:
         """Return the schema of a class's objects.
 
         ``more`` are members that a command adds to them, or shows otherwise; ``optional`` names those of them
@@ -96,7 +90,7 @@ class Definitions:
             schema["additionalProperties"] = True
         return schema
 
-    def _member(self, kind: type[DataclassInstance], member: Member, notes: Mapping[str, str]) -> Schema:
+    def _member(self, kind: type[Any], member: Member, notes: Mapping[str, str]) -> Schema:
         constant = getattr(kind, member.path, None) if member.name in _MARKS else None
         if isinstance(constant, str):
             return {"const": constant}
@@ -120,7 +114,7 @@ class Definitions:
         )
 
     def _of_kind(self, kind: type[Any], arguments: tuple[Any, ...]) -> Schema:
-        if is_dataclass(kind):
+        if is_dataclass(kind) or hasattr(kind, "_fields"):
             return self.of(kind)
         if issubclass(kind, Enum):
             return {"enum": [one.value for one in kind]}
