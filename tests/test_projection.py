@@ -6,7 +6,7 @@ import ast
 import inspect
 import json
 from collections import Counter
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import ClassVar
@@ -31,7 +31,7 @@ from rmqtool.doctor.choices import ConfigChoice
 from rmqtool.findings import Finding, FindingCode, FindingLog, StoreFinding, codes
 from rmqtool.lookup.context import Reason, Step
 from rmqtool.outcomes import Outcome
-from rmqtool.projection import columns_of, json_object, json_value
+from rmqtool.projection import columns_of, field_types, json_object, json_value
 from rmqtool.recovery import Prediction
 from rmqtool.reput.damage import SkippedRange, UnreachableRange
 from rmqtool.rows.messages import MessageFilter
@@ -122,7 +122,7 @@ def test_what_is_empty_may_be_left_out() -> None:
 
 @pytest.mark.parametrize("kind", OTHERWISE, ids=lambda kind: kind.__name__)
 def test_the_table_names_what_is_there(kind: type) -> None:
-    known = {one.name for one in fields(kind)} | {name for name, _ in inspect.getmembers_static(kind)}
+    known = field_types(kind).keys() | {name for name, _ in inspect.getmembers_static(kind)}
     for word in projection._OTHERWISE[kind.__name__].split():
         path = word.strip("?*").rpartition("=")[2]
         assert path.split(".")[0] in known

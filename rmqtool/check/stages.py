@@ -22,7 +22,7 @@ from rmqtool.engine.choice import opened_engine
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, Severity, Structure, codes, counted
 from rmqtool.kernels.jit import compile_kernels
-from rmqtool.reput.blocks import open_scratch
+from rmqtool.reput.blocks import place_of_blocks
 from rmqtool.retention.expiry import check_expiry, of_findings
 from rmqtool.scan.classify import page_writer
 from rmqtool.store.layouts import Deed
@@ -71,10 +71,11 @@ class ContentCheck:
         """Run the checks in order."""
         request, store = self._request, self._request.store
         options = request.engine
-        with open_scratch(options, store.evidence_roots) as area, opened_engine(options) as engine:
+        place = place_of_blocks(options, store.evidence_roots, store.log.stop - store.log.start)
+        with place as staging, opened_engine(options) as engine:
             if options_of(options).kind != "local":
                 compile_kernels()  # while Java starts; in this process, threads share what the first compiles
-            log, is_denied = self._log_stage(area.handle, engine)
+            log, is_denied = self._log_stage(staging, engine)
             is_partial = is_denied or not store.can(Deed.COMPARE)
             log_cut = log is not None and not is_partial and self._is_log_cut(log)
             with self._stage("derived"):

@@ -36,7 +36,8 @@ _URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:/")
 """With one slash, as `pathlib` leaves it; a directory whose name ends with a colon needs its whole path."""
 
 
-class Location(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Location:
     """A name in a source, absolute, ``/`` between components; only its methods read anything.
 
     It is deliberately not an `os.PathLike`: functions for paths of this machine do not take it.

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, ClassVar, TypeVar
 
 from rmqtool import options
 from rmqtool.errors import UsageError
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from rmqtool.store import Store, Stray
 
 
-class KeyQuestion(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class KeyQuestion:
     """A key of a topic.
 
     Attributes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -285,7 +285,7 @@ class IndexSearch:
         if search.key_hash not in item_hashes(record.topic, record.properties):
             return Reason.WRONG_RECORD, "the record there has no key of that hash"
         if not question.answered_by(record):
-            if question._replace(unique=not question.unique).answered_by(record):
+            if replace(question, unique=not question.unique).answered_by(record):
                 return Reason.OTHER_KIND, f"{question.key} is a key of that message, use --key"
             other = f"{record.topic} {record.properties.get('KEYS', '')}".rstrip()
             return Reason.COLLISION, f"another key with the same hash, of {other}"

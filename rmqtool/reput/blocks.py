@@ -8,14 +8,17 @@ Units are final bytes (consume queue or, in a batch queue, plain parts of the ba
 in log order within one. The columns after them are there only where a queue needs them. Queues have the same
 order in all blocks, that of their keys' digests: so those of a task lie side by side in each. A block file is
 written under a name of its own and counts only through the ``Block`` that comes back from its task, so a task
-that is run twice does no harm. Nothing of a ``Block`` grows with its queues: thousands are held at a time.
+that is run twice does no harm. Blocks of a small log stay in memory where no other process reads them.
+Nothing of a ``Block`` grows with its queues: thousands are held at a time.
 """
 
 from __future__ import annotations
 
 import os
 import uuid
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -29,15 +32,16 @@ from rmqtool.io.source import is_object_url
 from rmqtool.kernels.rows import ENTRY_ROW, KEY_ROW, KEYLESS_ROW, TRANSACTION_ROW
 from rmqtool.kernels.units import RUN_ROW, measure_runs, order_by_queue, pack_units
 from rmqtool.store.results import AnyArea, scratch_area
+from rmqtool.store.staging import StagingHandle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from contextlib import AbstractContextManager
-    from pathlib import Path
+
+    from typing_extensions import Buffer
 
     from rmqtool.arrays import Array
     from rmqtool.dispatch.policy import QueueTable
-    from rmqtool.store.staging import StagingHandle
 
 
 UNIT_DTYPE = record_dtype(UNIT)
@@ -60,9 +64,9 @@ ENTRY_COLUMNS = ("entries", "keyless")
 
 @dataclass(frozen=True, slots=True)
 class BlockColumn:
-    """Rows of one type, one after the other in a file."""
+    """Rows of one type, one after the other in a file, or in memory."""
 
-    path: str
+    path: str | bytearray
     position: int
     count: int
 
@@ -79,11 +83,14 @@ class BlockColumn:
     def read_into(self, rows: Array) -> None:
         """Read the rows, ``(count,)`` and contiguous."""
         missing = rows.view(np.uint8).data
+        if isinstance(self.path, bytearray):
+            missing[:] = memoryview(self.path)[self.position : self.position + len(missing)]
+            return
         if is_object_url(self.path):
             from rmqtool.store.object_staging import staged_object
 
             if staged_object(self.path).reader().read_into(self.position, missing) != len(missing):
-                raise _lost(self, "it has become shorter")
+                raise _lost(self.path, "it has become shorter")
             return
         try:
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -94,9 +101,9 @@ class BlockColumn:
             finally:
                 os.close(descriptor)
         except OSError as failure:
-            raise _lost(self, failure.strerror or str(failure)) from failure
+            raise _lost(self.path, failure.strerror or str(failure)) from failure
         if missing:
-            raise _lost(self, "it has become shorter")
+            raise _lost(self.path, "it has become shorter")
 
 
 class Block(NamedTuple):
@@ -131,9 +138,9 @@ def dtype_of(column: str) -> np.dtype[Any]:
     return _DTYPES[column]
 
 
-def _lost(column: BlockColumn, reason: str) -> EnvironmentFailureError:
+def _lost(path: str, reason: str) -> EnvironmentFailureError:
     return EnvironmentFailureError(
-        f"{column.path}: a block of another task cannot be read ({reason}); do not clear that directory "
+        f"{path}: a block of another task cannot be read ({reason}); do not clear that directory "
         "meanwhile; on a cluster all executors must see it (--scratch, --out)"
     )
 
@@ -213,3 +220,46 @@ def open_scratch(
             " the URL of one"
         )
     return scratch_area(evidence_roots, scratch)
+
+
+class _KeptBlock:
+    """A block in memory."""
+
+    def __init__(self) -> None:
+        self.name = bytearray()  # itself: nothing else leads to it
+
+    def __enter__(self) -> _KeptBlock:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        """Nothing has to be finished."""
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write bytes at a position."""
+        view = memoryview(data).cast("B")
+        self.name[position : position + len(view)] = view
+
+
+class _MemoryHandle(StagingHandle):
+    """Handle for threads of this process, which need no file to read each other's blocks."""
+
+    def create_block(self, name: str) -> _KeptBlock:
+        """Begin a block, see `StagingHandle.create_block`."""
+        return _KeptBlock()
+
+
+_KEPT_LOG_BYTES = 256 << 20
+"""A log whose blocks, a third of it at most, stay in memory."""
+
+
+@contextmanager
+def place_of_blocks(
+    engine: EngineOptions | Engine, evidence_roots: Iterable[Path], log_bytes: int
+) -> Iterator[StagingHandle]:
+    """Open a place for blocks alone, which leaves nothing."""
+    options = options_of(engine)
+    if options.kind == "local" and options.scratch is None and log_bytes <= _KEPT_LOG_BYTES:
+        yield _MemoryHandle(Path())
+        return
+    with open_scratch(engine, evidence_roots) as area:
+        yield area.handle

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
 from pkgutil import get_data
@@ -34,7 +35,8 @@ class Origin(StrEnum):
     DEFAULT = "default"
 
 
-class Setting(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Setting:
     """A setting in effect.
 
     Attributes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import chain, groupby, islice, pairwise
 from typing import TYPE_CHECKING, TypeVar
@@ -22,7 +23,7 @@ from rmqtool.formats.message import (
     host_variant,
 )
 from rmqtool.io import FileKind, Location
-from rmqtool.javacompat import decode_utf8, has_tag_item, item_hashes, parse_properties
+from rmqtool.javacompat import decode_utf8, has_tag_item, item_hashes, item_keys, parse_properties
 from rmqtool.store.broker_conf import (
     BROKER_VERSION,
     INDEX_NUMBERS,
@@ -182,7 +183,9 @@ def holds_tag_item(file: StoreFile, geometry: Geometry, log: FileQueue) -> bool:
         for place, of_message in groupby(items, key=lambda item: item.physical_offset):
             text = _text_at(log, place)
             hashes = [item.key_hash for item in of_message]
-            if text is not None and has_tag_item(text[1], item_hashes(*text), hashes):
+            if text is None or len(item_keys(text[1])) != len(hashes):
+                continue
+            if has_tag_item(text[1], item_hashes(*text), hashes):
                 return True
     return False
 
@@ -244,7 +247,7 @@ class SettingsInference:
         """Add the doubt about sizes that a rebuild or salvage assumed when it made the files."""
         makers = self._assumed
         return tuple(
-            size._replace(doubt=f"{makers[size.name]} says that these files were made with an assumed size")
+            replace(size, doubt=f"{makers[size.name]} says that these files were made with an assumed size")
             if size.name in makers and not size.doubt
             else size
             for size in sizes

@@ -20,7 +20,7 @@ import secrets
 import shutil
 import stat
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from rmqtool.errors import RefusedError, write_failure
 from rmqtool.io import Location, location_of
@@ -247,6 +247,21 @@ def _is_hollow(path: Path, size_bytes: int) -> bool:
     return False
 
 
+class BlockFile(Protocol):
+    """A file of a block as its task writes it; others read it by its ``name``."""
+
+    @property
+    def name(self) -> str | bytearray:
+        """The name of a finished file, or the bytes themselves."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *exc: Any) -> None: ...  # noqa: ANN401 - as in every context manager
+
+    def write_at(self, position: int, data: Buffer) -> None:
+        """Write bytes at a position."""
+
+
 @dataclass(frozen=True, slots=True)
 class StagingHandle:
     """The path of a staging area, as tasks need it to write there. Picklable."""
@@ -301,7 +316,7 @@ class StagingHandle:
         """
         return StagedFile(self.blocks, self.result, relative, size_bytes)
 
-    def create_block(self, name: str) -> StagedFile:
+    def create_block(self, name: str) -> BlockFile:
         """Begin a scratch file; as `create_file`, but below ``blocks``."""
         return StagedFile(self.blocks, self.blocks, name, None)
 

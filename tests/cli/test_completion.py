@@ -149,7 +149,10 @@ def test_no_damage_breaks_the_line(plain_copy: Path) -> None:
 
 
 def test_an_answer_loads_no_kernels() -> None:
-    script = "import sys; from rmqtool.cli import main; main(); print(sorted(sys.modules), file=sys.stderr)"
+    script = (
+        "import atexit, sys; atexit.register(lambda: print(sorted(sys.modules), file=sys.stderr));"
+        "from rmqtool.cli import main; main()"
+    )
     done = subprocess.run(
         [sys.executable, "-c", script],
         env=os.environ | asking(f"rmqtool dump {STORE} -t "),

@@ -52,6 +52,20 @@ def test_version(run: Callable[..., Run]) -> None:
     assert run("--version").out.startswith("rmqtool ")
 
 
+@pytest.mark.parametrize("watch", ["sys.setprofile(lambda *_: None)", "threading.Timer(2, print).start()"])
+def test_a_process_that_is_watched_or_at_work_ends_as_usual(watch: str) -> None:
+    script = f"import sys, threading; {watch}; sys.argv[1:] = ['--version']; from rmqtool.cli import main; "
+    done = subprocess.run(
+        [sys.executable, "-c", f"{script}print('status', main())"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "status 0" in done.stdout
+
+
 @pytest.mark.parametrize("name", group.COMMANDS)
 def test_an_option_of_one_value_is_given_once(name: str) -> None:
     """Never the last one silently; flags and repeatable options may be said again."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from typing import Any, get_type_hints
 
 import numpy as np
@@ -26,6 +28,12 @@ def snake_case(name: str, unit: str) -> str:
     """Return a schema's name of a field as a named tuple has it."""
     words = re.sub(r"[A-Z]", lambda capital: "_" + capital[0].lower(), name)
     return words + "_ms" if unit == "ms" else words
+
+
+def test_construct_loads_its_debugger_when_it_is_used() -> None:
+    script = "import sys, rmqtool.formats, construct; print('pdb' in sys.modules, construct.debug.pdb.Pdb)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "False <class 'pdb.Pdb'>\n"
 
 
 @EACH

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.queues import find_queue
@@ -188,7 +188,7 @@ def _explain_other_topics(context: QueryContext, question: KeyQuestion) -> None:
     beside = context.beside(QueryRequest(max_messages=1))
     names = dict.fromkeys((*topics_of(beside.store, beside.progress), *_SYSTEM_TOPICS))
     others = [
-        question._replace(topic=topic, unique=unique)
+        replace(question, topic=topic, unique=unique)
         for topic in names
         if topic != question.topic
         for unique in ((False,) if question.is_tag or question.either else (True, False))
