@@ -20,7 +20,7 @@ from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.kinds import PathKind
+from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.times import time_text
 from rmqtool.topics import LMQ_PREFIX
 
@@ -93,6 +93,14 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
         if store.is_database(directory):
             return Reason.QUEUE_MISSING, f"{directory} is a RocksDB database, which is not read"
     return None
+
+
+def no_queues(store: Store) -> tuple[Reason, str] | None:
+    """Return that the store has no consume queue, in files or in a database; None if it has one."""
+    has_some = any(next(store.queues(kind), None) for kind in UNIT_QUEUE_KINDS)
+    if has_some or queues_problem(store) is not None:
+        return None
+    return Reason.QUEUE_MISSING, f"there are no consume queues in {store.base / 'consumequeue'}"
 
 
 class QueueConsumer:

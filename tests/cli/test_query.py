@@ -275,6 +275,19 @@ def test_without_an_index_the_log_itself_answers(
     assert "answered by the commit log: it is an offset id" in by_id.err
 
 
+@pytest.mark.parametrize("question", ["--queue 0 --queue-offset 3", "--tag TagA", "--begin 2020-01-01"])
+def test_without_any_queue_the_log_itself_answers(
+    run: Callable[..., Run], plain: Path, plain_copy: Path, question: str
+) -> None:
+    shutil.rmtree(plain_copy / "consumequeue")
+    words = ("-t", "TopicTest", *question.split(), "--format", "ndjson")
+    there, found = run("query", plain, *words), run("query", plain_copy, *words)
+    places = [sorted(one.get("physicalOffset", -1) for one in run.objects) for run in (there, found)]
+    assert places[0] == places[1] != []
+    assert found.status == there.status == 0
+    assert "answered by the commit log itself, as there are no consume queues in " in found.err
+
+
 def test_damage_in_the_place_that_was_asked_for(run: Callable[..., Run], plain_copy: Path) -> None:
     with (plain_copy / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(333)

@@ -273,15 +273,24 @@ class Query:
 
     @cached_property
     def scans(self) -> bool:
-        """Whether the log itself is walked: on request, or as the store has no index for the question."""
-        request = self._request
-        is_of_index = {request.keys, request.msg_id, request.key, request.unique_key} != {None}
-        if request.scan or request.collisions or not is_of_index or not len(self._store.commitlog):
-            return request.scan
-        lack = None if part_problem(self._store, INDEX) else index_problem(self._store)
-        if lack is not None:
-            self._explanation.add(*lack)
-        return lack is not None
+        """Whether the log itself is walked: on request, or as the store has nothing else for the question."""
+        if not self._request.scan and self._lack is not None:
+            self._explanation.add(*self._lack)
+        return self._request.scan or self._lack is not None
+
+    @cached_property
+    def _lack(self) -> tuple[Reason, str] | None:
+        """Why neither index nor queues can answer, and the log can; None where one of them can."""
+        request, store = self._request, self._store
+        if request.collisions or request.offset is not None or not len(store.commitlog):
+            return None
+        if {request.keys, request.msg_id, request.key, request.unique_key} != {None}:
+            return None if part_problem(store, INDEX) else index_problem(store)
+        from rmqtool.lookup.queue import no_queues
+
+        lack = None if part_problem(store, QUEUES) else no_queues(store)
+        question = request.key_question
+        return None if lack is None or (question is not None and self._is_indexed(question)) else lack
 
     def _answers(self) -> Iterable[Match]:
         request, question = self._request, self._request.key_question
@@ -393,8 +402,8 @@ class Query:
     def _log_answers(self) -> LogAnswers:
         from rmqtool.commands.query.scan import LogAnswers
 
-        lack = None if self._request.scan else index_problem(self._store)
-        self._answered_by(f"the commit log itself{'' if lack is None else f', as {lack[1]}'}")
+        lack = "" if self._request.scan or self._lack is None else f", as {self._lack[1]}"
+        self._answered_by(f"the commit log itself{lack}")
         return LogAnswers(self._context, self._note)
 
     def _by_offset(self, offset: int) -> Iterator[Record]:
