@@ -61,7 +61,7 @@ def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int
     Raises:
         UsageError: It is none of these.
     """
-    now_ms = time.time_ns() // 1_000_000 if now_ms is None else now_ms
+    now_ms = present_ms() if now_ms is None else now_ms
     if text == "now":
         return now_ms
     if re.fullmatch(_EPOCH_MS, text):
@@ -74,6 +74,11 @@ def parse_time(text: str, zone: tzinfo | None, now_ms: int | None = None) -> int
     if moment is None:
         raise UsageError(f"{text!r} is not a time; pass {TIME_FORMS}")
     return _since_epoch(moment)
+
+
+def present_ms() -> int:
+    """Return the present time in epoch milliseconds."""
+    return time.time_ns() // 1_000_000
 
 
 def is_explicit(text: str) -> bool:

@@ -228,7 +228,7 @@ def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
 
 def is_end_borne_out(store: StoreFiles, end: LogEnd) -> bool:
     """Return the same by the last record alone, where the log was not read."""
-    return is_borne_out(store, end.end, None if end.last is None else end.last.head.store_timestamp_ms)
+    return is_borne_out(store, end.end, end.last_ms)
 
 
 def lists_beyond(

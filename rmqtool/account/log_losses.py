@@ -310,9 +310,9 @@ def losses_of(
     return losses
 
 
-def losses_of_sound_log(store: Store, lost: LossListener | None = None) -> LogLosses | None:
+def losses_of_sound_log(store: Store) -> LogLosses | None:
     """Return the messages before a log that has lost nothing else, without reading it; None without any."""
-    before = _count_before(store, store.commitlog.start if len(store.commitlog) else 0, lost)
+    before = _count_before(store, store.commitlog.start if len(store.commitlog) else 0, None)
     return NO_LOSSES._replace(before=before) if before else None
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from copy import copy
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -239,7 +238,7 @@ class _Actions:
             starts=self._loads_copies(batches),
             forgets=tuple(forgotten.file for forgotten in prediction.forgets if forgotten.file not in mended),
             lost=sum(queue.not_given_back for queue in queues) + len(plan.indexed),
-            command=shlex.join(self._commands.of(Action.SALVAGE)),
+            command=self._commands.line(Action.SALVAGE),
             served=sum(queue.served for queue in queues),
             wrong=sum(queue.shifted for queue in queues),
             unserved=sum(queue.unserved for queue in queues),
@@ -275,7 +274,7 @@ class _Actions:
         forgets = tuple(
             forgotten.file for forgotten in self._start.prediction.forgets if forgotten.file not in aside
         )
-        command = shlex.join(self._commands.of(action, setting))
+        command = self._commands.line(action, setting)
         end = 0 if prediction.cut is None else prediction.cut.physical_offset
         if not prediction.starts:
             return Outcome(

@@ -6,7 +6,6 @@ A function imports by itself what no other one needs.
 from __future__ import annotations
 
 import os
-import time
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -108,9 +107,10 @@ def decode_id(text: str, *, near: Time | None = None, timezone: str | None = Non
         UsageError: There is no such time or zone.
     """
     from rmqtool.commands.decode_id import decode_id as readings
+    from rmqtool.times import present_ms
 
     zone = local_zone() if timezone is None else zone_of_name(timezone)
-    return tuple(readings(text, time_ms("near", near, zone), zone, time.time_ns() // 1_000_000))
+    return tuple(readings(text, time_ms("near", near, zone), zone, present_ms()))
 
 
 def export(

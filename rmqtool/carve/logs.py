@@ -71,7 +71,8 @@ def _lives(pieces: Pieces, numbers: Int64s) -> Iterator[Int64s]:
 
 
 def _is_one(pieces: Pieces, numbers: Int64s) -> bool:
-    rows = _ordered(np.concatenate([pieces.of(number) for number in numbers]))
+    rows = np.concatenate([pieces.of(number) for number in numbers])
+    rows = rows[_order(rows)]
     rows = rows[~_repeats(rows)]
     times = rows["store_timestamp_ms"]
     stops = frame_stops(rows)
@@ -164,10 +165,6 @@ def _order(rows: Rows) -> Int64s:
     names = ["position", "image", "crc", "host", "store_timestamp_ms", "total_size", "log_offset"]
     order: Int64s = np.lexsort([rows[name] for name in names])
     return order
-
-
-def _ordered(rows: Rows) -> Rows:
-    return rows[_order(rows)]
 
 
 def _repeats(rows: Rows) -> Bools:

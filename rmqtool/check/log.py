@@ -283,7 +283,8 @@ class _LogChecker:
             self._findings.extend(log_findings.damage_findings(scans, end))
         self._count_the_rest(scans)
         if check.is_whole:
-            add_breaks(self._findings, check.log, breaks, _lost(scans))
+            lost = [(damage.start, damage.stop) for scan in scans for damage in scan.gaps]
+            add_breaks(self._findings, check.log, breaks, lost)
         if check.half_offsets is not None:
             slim = [block.slim(COLUMN) for block in _blocks(scans)]
             sound = [(run.start, run.stop) for scan in scans for run in scan.runs]
@@ -383,7 +384,3 @@ def _reports(scans: Iterable[SegmentScan]) -> Iterator[CheckReport]:
 
 def _blocks(scans: Iterable[SegmentScan]) -> tuple[Block, ...]:
     return tuple(report.block for report in _reports(scans))
-
-
-def _lost(scans: Iterable[SegmentScan]) -> list[tuple[int, int]]:
-    return [(damage.start, damage.stop) for scan in scans for damage in scan.gaps]

@@ -9,8 +9,9 @@ import click
 
 from rmqtool.cli.options import A_PATH, A_STORE, StorePath
 from rmqtool.cli.session import Session, command
-from rmqtool.commands.config import ConfigRemark, remarks_on, status_of_remarks
+from rmqtool.commands.config import ConfigRemark, remarks_on
 from rmqtool.errors import ExitStatus, UsageError
+from rmqtool.findings import Structure, status_of
 from rmqtool.releases import NEWEST, release_named
 from rmqtool.report.config_text import config_text
 from rmqtool.report.output import write_records
@@ -59,7 +60,7 @@ def config_command(
     except UsageError as failure:
         raise UsageError(f"{file}: {failure}") from failure
     count, remarks = remarks_on(data, chosen, None if store is None else store.files)
-    status = status_of_remarks(remarks, session.fail_on)
+    status = status_of(((remark.severity, Structure.STORE) for remark in remarks), session.fail_on)
     facts = {
         "file": str(file),
         "release": chosen[-1].name,

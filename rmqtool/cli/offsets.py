@@ -11,18 +11,17 @@ import click
 from rmqtool.cli.options import A_STORE, StorePath, completed_by
 from rmqtool.cli.session import Session, command, status_of
 from rmqtool.commands.offsets import (
-    CONFIG_FILES,
     Progress,
-    database_of_offsets,
     reader_totals,
     undecodable_files,
     unused_tables,
 )
+from rmqtool.doctor import OFFSET_DATABASES, OFFSET_FILES, database_in
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.report.output import write_records
 from rmqtool.report.topics_text import delayed_text, offsets_text
-from rmqtool.times import parse_time
+from rmqtool.times import present_ms
 
 if TYPE_CHECKING:
     from rmqtool.api.store import Store
@@ -84,11 +83,11 @@ def offsets_command(
     findings.extend(chain.from_iterable(row.findings() for row in rows))
     if not rows:
         there = [
-            name for name in CONFIG_FILES if store.files.config and (store.files.config / name).is_there()
+            name for name in OFFSET_FILES if store.files.config and (store.files.config / name).is_there()
         ]
-        reason = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(CONFIG_FILES)}"
-        if kept := database_of_offsets(store.files):
-            reason = f"{kept}/ holds them, a RocksDB database, which is not read"
+        reason = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(OFFSET_FILES)}"
+        if kept := database_in(store.files.config, OFFSET_DATABASES):
+            reason = f"config/{kept}/ holds them, a RocksDB database, which is not read"
         session.console.error(f"no offsets in {store.location}: {reason}")
         return ExitStatus.NEGATIVE
     is_unread = store.files.has_only_unread_log
@@ -109,7 +108,7 @@ def _delayed(session: Session, store: Store) -> ExitStatus:
     """Show messages that wait; a negative answer if some were passed over."""
     from rmqtool.lookup.delayed import DelayedMessages
 
-    now_ms = parse_time("now", None)
+    now_ms = present_ms()
     rows = store.delayed(at=now_ms)
     is_late = any(row.passed_over for row in rows)
     status = status_of(FindingLog(), session.fail_on, negative=is_late)

@@ -304,12 +304,9 @@ _COMPLETIONS = {
 }
 
 
-def request_options(
-    request: type[DataclassInstance], *, only: Container[str] | None = None, without: Container[str] = ()
-) -> Callable[[_Function], _Function]:
-    """Return what adds the declared options of a command's request, or some of them by name."""
-    declared = [option for option in declared_options(request) if option.name not in without]
-    return adding([_click_option(option) for option in declared if only is None or option.name in only])
+def request_options(request: type[DataclassInstance]) -> Callable[[_Function], _Function]:
+    """Return what adds the declared options of a command's request."""
+    return adding([_click_option(option) for option in declared_options(request)])
 
 
 def _click_option(option: Option) -> Callable[[Any], Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -137,7 +136,7 @@ def _outcomes(stores: list[Store], session: Session) -> tuple[Outcome, ...]:
     return tuple(
         outcome
         if outcome.refused
-        else replace(outcome, command=shlex.join(commands.of(outcome.action, outcome.setting)))
+        else replace(outcome, command=commands.line(outcome.action, outcome.setting))
         for outcome in report.outcomes
     )
 

@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import meant
 from rmqtool.projection import BodyMode
 
 if TYPE_CHECKING:
@@ -125,11 +126,8 @@ def column_names(names: Iterable[str] | None) -> tuple[str, ...]:
     chosen = tuple(names)
     for name in chosen:
         if name not in COLUMNS:
-            from difflib import get_close_matches
-
-            close = get_close_matches(name, COLUMNS, n=1)
-            hint = f"; did you mean {close[0]}?" if close else f"; there are {', '.join(COLUMNS)}"
-            raise UsageError(f"there is no column {name!r}{hint}")
+            hint = meant(name, COLUMNS, f"there are {', '.join(COLUMNS)}")
+            raise UsageError(f"there is no column {name!r}; {hint}")
         if chosen.count(name) > 1:
             raise UsageError(f"the column {name} is named twice")
     if not chosen:

@@ -297,7 +297,7 @@ class QueueCoverage:
         if self._cells(spans, window[0].start) > self._limits.most_read * size:
             return everything
         keys = np.concatenate([own_keys, *self._other_units(window, trials)])
-        if not all(map(self._is_true, _thinned(trials))):
+        if not all(map(self._is_true, trials[:: len(trials) // (4 * _TRIED) + 1])):
             return everything
         keys.sort()
         runs = self._runs(keys, window)
@@ -390,10 +390,6 @@ def _trials(queue: Queue, units: _Units, wanted: int) -> Iterator[_Trial]:
     for row in np.unique(np.linspace(0, count - 1, min(wanted, count)).astype(np.int64)).tolist():
         number = int(units.numbers[row]) if numbered else None
         yield _Trial(queue, number, int(units.starts[row]), int(units.sizes[row]))
-
-
-def _thinned(trials: list[_Trial]) -> list[_Trial]:
-    return trials[:: len(trials) // (4 * _TRIED) + 1]
 
 
 def _units_between(queue: Queue, start: int, stop: int) -> _Units:

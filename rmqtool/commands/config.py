@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from rmqtool.errors import EnvironmentFailureError, ExitStatus, UsageError
-from rmqtool.findings import FailOn, Severity
+from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import Severity
 from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int
 from rmqtool.retention.deletion import deletion_hours
@@ -79,13 +79,6 @@ def remarks_on(
         remarks += _changes(_Reading(reading.texts, releases[0]), reading)
     order = list(Severity)
     return len(reading.texts), sorted(remarks, key=lambda remark: (order.index(remark.severity), remark.name))
-
-
-def status_of_remarks(remarks: Sequence[ConfigRemark], fail_on: FailOn) -> ExitStatus:
-    """Return the exit status: negative for an error, or as ``fail_on`` says."""
-    failing = {FailOn.ERROR: {_ERROR}, FailOn.WARNING: {_ERROR, _WARNING}, FailOn.NEVER: set()}[fail_on]
-    is_failed = any(remark.severity in failing for remark in remarks)
-    return ExitStatus.NEGATIVE if is_failed else ExitStatus.CLEAN
 
 
 class _Reading:
@@ -233,7 +226,8 @@ def _paths(reading: _Reading, store: Store | None) -> Iterator[ConfigRemark]:
     """Yield paths that Java does not read as a shell does, or that lead nowhere on this machine."""
     for name, text in reading.texts.items():
         definition = all_definitions().get(name)
-        if definition is None or definition.kind != "String" or not _is_path(name):
+        is_path = name.startswith("storePath") or name == "readOnlyCommitLogStorePaths"
+        if definition is None or definition.kind != "String" or not is_path:
             continue
         for path in filter(None, text.strip().split(",")):
             if path.startswith("~") or "$" in path:
@@ -248,10 +242,6 @@ def _paths(reading: _Reading, store: Store | None) -> Iterator[ConfigRemark]:
                     f"{path} is not there on this machine: a broker makes it, and begins with an empty one"
                 )
                 yield reading.remark("path", severity, name, message)
-
-
-def _is_path(name: str) -> bool:
-    return name.startswith("storePath") or name == "readOnlyCommitLogStorePaths"
 
 
 def _there(path: str) -> Location | None:

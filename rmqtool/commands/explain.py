@@ -13,9 +13,10 @@ from rmqtool.errors import UsageError
 from rmqtool.findings import CATALOG, Finding, FindingCode, Findings, Severity, counted, some
 from rmqtool.findings.log_lines import LOG_LINES, Concern, LogLine, recognised
 from rmqtool.formats.consumequeue import UNIT_SIZE
-from rmqtool.retention.deletion import Deletions, is_known, now_ms, retention_words
+from rmqtool.retention.deletion import Deletions, is_known, retention_words
 from rmqtool.scan.record_walk import LogExtent
 from rmqtool.scan.records import record_at
+from rmqtool.times import present_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -121,7 +122,7 @@ def look_up(line: ExplainedLine, store: Store, findings: Findings) -> None:
     line.places = list(dict.fromkeys(place for values in line.numbers for place in _places(store, values)))
     if line.name in _OF_RETENTION and is_known(store):
         ratios = [value for values in line.numbers for value in values.values() if isinstance(value, float)]
-        deletions = Deletions(store, now_ms(), 100 * max(ratios) if ratios else None)
+        deletions = Deletions(store, present_ms(), 100 * max(ratios) if ratios else None)
         line.places.append(retention_words(deletions))
     meant = [finding for finding in findings if finding.code.code in line.codes]
     line.findings = {code: findings.counts[code] for code in line.codes if code in findings.counts}
@@ -129,7 +130,8 @@ def look_up(line: ExplainedLine, store: Store, findings: Findings) -> None:
         line.here = min((_WORST.get(finding.severity, "nothing") for finding in meant), default="nothing")
     harmful = [finding for finding in meant if finding.severity in _WORST]
     line.remedies = {finding.code.code: finding.remedy for finding in reversed(harmful)}
-    line.places += [_sentence(finding) for finding in meant if _is_at(finding, line.numbers)][:_KEPT]
+    there = (finding for finding in meant if _is_at(finding, line.numbers))
+    line.places += [f"{finding.code.code}: {finding.sentence}" for finding in there][:_KEPT]
 
 
 def _is_at(finding: Finding, numbers: Iterable[Values]) -> bool:
@@ -144,18 +146,15 @@ def _is_at(finding: Finding, numbers: Iterable[Values]) -> bool:
     return False
 
 
-def _sentence(finding: Finding) -> str:
-    return f"{finding.code.code}: {finding.sentence}"
-
-
 def _places(store: Store, values: Values) -> Iterator[str]:
     """Yield what lies at the places that one line names."""
     numbers = {name: value for name, value in values.items() if isinstance(value, int)}
     settings, topic = store.settings, values.get("topic")
+    starts = {segment.start for segment in store.commitlog}
     address, size = numbers.get("address"), numbers.get("fileSize")
     if "physicalOffset" in numbers:
         yield _in_log(store, numbers["physicalOffset"])
-    elif {"fileStart", "position"} <= numbers.keys() and numbers["fileStart"] in _log_files(store):
+    elif {"fileStart", "position"} <= numbers.keys() and numbers["fileStart"] in starts:
         yield _in_log(store, numbers["fileStart"] + numbers["position"])
     elif address is not None and size == settings.commitlog_file_size:
         yield _in_log(store, address)
@@ -165,10 +164,6 @@ def _places(store: Store, values: Values) -> Iterator[str]:
         yield f"neither the log nor a queue has files of {size} bytes"
     if isinstance(topic, str):
         yield from _in_queue(store, topic, values)
-
-
-def _log_files(store: Store) -> set[int]:
-    return {segment.start for segment in store.commitlog}
 
 
 def _in_log(store: Store, offset: int) -> str:

@@ -309,7 +309,7 @@ def _log_summary(store: Store, findings: FindingLog) -> LogSummary | None:
         end=end.end,
         clean_end=end.ends_cleanly,
         first_store_timestamp_ms=None if first is None else first.head.store_timestamp_ms,
-        last_store_timestamp_ms=None if end.last is None else end.last.head.store_timestamp_ms,
+        last_store_timestamp_ms=end.last_ms,
         gaps=len(gaps),
         missing_bytes=sum(max(0, gap.found - gap.expected) for gap in gaps),
     )

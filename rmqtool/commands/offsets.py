@@ -12,19 +12,16 @@ from itertools import groupby
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.derived.positions import DELAY_FILE, Consumed, consumed_offsets
-from rmqtool.derived.queues import Bounds, bounds_of, unit_of
-from rmqtool.doctor import CONFIG_KINDS, OFFSET_DATABASES, CopyState, read_copy
+from rmqtool.derived.queues import Bounds, bounds_of, queue_ids_of
+from rmqtool.doctor import CONFIG_KINDS, OFFSET_FILES, CopyState, read_copy
 from rmqtool.findings import Finding, codes
-from rmqtool.lookup.delivery import SoundIndex, count_passed
-from rmqtool.scan.records import record_at
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS
+from rmqtool.lookup.delivery import SoundIndex, count_passed, record_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from rmqtool.store import Store
 
-CONFIG_FILES = ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json")
 _GROUP = "group "
 _CODES = {"ahead": codes.OF_AHEAD, "behind": codes.OF_BEHIND}
 
@@ -74,17 +71,17 @@ def progress_of(store: Store, topics: Sequence[str] = (), group: str | None = No
 
     ``topics`` and ``group`` are globs; delay levels and the timer have no group.
     """
-    queues = _Queues(store)
+    index = SoundIndex(store)
     wanted = (
         offset for offset in sorted(consumed_offsets(store), key=_order) if _is_wanted(offset, topics, group)
     )
     for (file, topic_name, reader), offsets in groupby(wanted, key=lambda one: _order(one)[:3]):
         begun = {consumed.queue_id: consumed for consumed in offsets}
-        others = queues.queue_ids(topic_name) if reader.startswith(_GROUP) else ()
+        others = queue_ids_of(store, topic_name) if reader.startswith(_GROUP) else ()
         for queue_id in sorted({*begun, *others}):
-            bounds = queues.bounds(topic_name, queue_id)
+            bounds = store.once(bounds_of, topic_name, queue_id)
             if queue_id in begun:
-                yield _progress(begun[queue_id], bounds, queues)
+                yield _progress(begun[queue_id], bounds, index)
             elif bounds is not None:
                 place = file, topic_name, queue_id, reader
                 yield Progress(*place, None, *bounds, bounds.max_offset - bounds.min_offset, "no-offset")
@@ -116,7 +113,7 @@ def known_lag(rows: Iterable[Progress]) -> int | None:
 
 def unused_tables(store: Store) -> str | None:
     """Return which file of offsets a broker does not read, where there are two (``enableLmq``)."""
-    consumers = CONFIG_FILES[:2]
+    consumers = OFFSET_FILES[:2]
     if store.config is None or not all((store.config / name).is_regular() for name in consumers):
         return None
     ordinary, light = consumers
@@ -125,17 +122,10 @@ def unused_tables(store: Store) -> str | None:
     )
 
 
-def database_of_offsets(store: Store) -> str | None:
-    """Return the directory of a database in which a broker keeps offsets; None if there is none."""
-    config = store.config
-    there = (name for name in OFFSET_DATABASES if config is not None and (config / name).is_directory())
-    return next((f"config/{name}" for name in there), None)
-
-
 def undecodable_files(store: Store) -> Iterator[str]:
     """Yield a sentence for every file of offsets that exists and that cannot be decoded."""
     config = store.config
-    for path in () if config is None else (config / name for name in CONFIG_FILES):
+    for path in () if config is None else (config / name for name in OFFSET_FILES):
         copy = read_copy(path, str(path), CONFIG_KINDS[path.name])
         backup = read_copy(path.with_name(f"{path.name}.bak"), "", CONFIG_KINDS[path.name])
         if copy.state is CopyState.DENIED:
@@ -154,50 +144,14 @@ def _is_wanted(consumed: Consumed, topics: Sequence[str], group: str | None) -> 
     )
 
 
-def _progress(consumed: Consumed, bounds: Bounds | None, queues: _Queues) -> Progress:
-    place = consumed.file, consumed.topic, consumed.queue_id, consumed.reader, consumed.offset
+def _progress(consumed: Consumed, bounds: Bounds | None, index: SoundIndex) -> Progress:
+    store, offset = index.store, consumed.offset
+    place = consumed.file, consumed.topic, consumed.queue_id, consumed.reader, offset
     if bounds is None:
-        return Progress(*place, None, None, None, "not-read" if queues.in_database else "no-queue")
+        return Progress(*place, None, None, None, "not-read" if store.queue_databases else "no-queue")
     low, high = bounds
-    state = "ahead" if consumed.offset > high else "behind" if consumed.offset < low else "ok"
-    lag = max(0, high - max(low, consumed.offset))
-    last_ms = None
-    if low < consumed.offset <= high:
-        last_ms = queues.store_time(consumed.topic, consumed.queue_id, consumed.offset - 1)
-    return Progress(*place, low, high, lag, state, last_ms, queues.passed_over(consumed))
-
-
-class _Queues:
-    """Reads the queues that offsets name, each once."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self._bounds: dict[tuple[str, int], Bounds | None] = {}
-        self.in_database = bool(store.queue_databases)
-        self._index = SoundIndex(store)
-
-    def queue_ids(self, topic: str) -> Iterator[int]:
-        """Yield the numbers of a topic's queues."""
-        for kind in UNIT_QUEUE_KINDS:
-            for queue in self._store.queues(kind, topic):
-                if queue.queue_id is not None:
-                    yield queue.queue_id
-
-    def bounds(self, topic: str, queue_id: int) -> Bounds | None:
-        """Return the bounds of a queue; None where there is none."""
-        key = topic, queue_id
-        if key not in self._bounds:
-            self._bounds[key] = bounds_of(self._store, *key)
-        return self._bounds[key]
-
-    def passed_over(self, consumed: Consumed) -> int | None:
-        """Return how many messages a delay level has passed for ever; None if that is unknown."""
-        if consumed.file != DELAY_FILE:
-            return None
-        return count_passed(self._index, consumed.queue_id, consumed.offset)
-
-    def store_time(self, topic: str, queue_id: int, queue_offset: int) -> int | None:
-        """Return when the message at a queue offset was stored; None where the log does not have it."""
-        unit = unit_of(self._store, topic, queue_id, queue_offset)
-        record = None if unit is None else record_at(self._store.commitlog, unit.physical_offset)
-        return None if record is None else record.head.store_timestamp_ms
+    state = "ahead" if offset > high else "behind" if offset < low else "ok"
+    last = record_in(store, consumed.topic, consumed.queue_id, offset - 1) if low < offset <= high else None
+    last_ms = None if last is None else last.head.store_timestamp_ms
+    passed = count_passed(index, consumed.queue_id, offset) if consumed.file == DELAY_FILE else None
+    return Progress(*place, low, high, max(0, high - max(low, offset)), state, last_ms, passed)

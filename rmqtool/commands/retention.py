@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.retention.deletion import Deletions, FileFate, is_known, now_ms, retention_words
+from rmqtool.retention.deletion import Deletions, FileFate, is_known, retention_words
+from rmqtool.times import present_ms
 
 if TYPE_CHECKING:
     from rmqtool.store import Store
@@ -23,7 +24,7 @@ class RetentionReport:
         disk_ratio: Fullness of the disk in percent; None: below every limit.
         settings: The settings that decide.
         next: The next deletions from now on, or from the given time, or why there are none; one sentence.
-        prevention: Setting that keeps the log as long as if no time had passed since its end.
+        prevention: Setting that keeps the log as if no time had passed since its end, past ``next``.
         min_offset: The log's first byte afterwards, a physical offset.
         bytes: Of all deleted files.
         messages: Messages that go, by topic.
@@ -59,7 +60,7 @@ def retention_of(store: Store, at_ms: int | None, used: float | None) -> Retenti
     if not is_known(store):
         known = "retention is known of stores on a disk, without a DLedger log, whose queues are files"
         raise EnvironmentFailureError(f"{store.base}: {known}")
-    first = deletions = Deletions(store, now_ms() if at_ms is None else at_ms, used)
+    first = deletions = Deletions(store, present_ms() if at_ms is None else at_ms, used)
     if at_ms is None and not first.count and (due_ms := first.due_ms(0)) is not None:
         deletions = Deletions(store, due_ms, used)
     files = (*deletions.log(), *deletions.derived())

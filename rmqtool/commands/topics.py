@@ -312,8 +312,7 @@ class _LogTotals:
         if store.commitlog.start > 0:
             from rmqtool.retention.expiry import check_expiry, of_queues
 
-            latest_ms = None if log_end.last is None else log_end.last.head.store_timestamp_ms
-            self.findings.extend(check_expiry(store, of_queues(store, latest_ms)))
+            self.findings.extend(check_expiry(store, of_queues(store, log_end.last_ms)))
         if not is_suspect and store.commitlog.start <= 0:
             return None
         from rmqtool.account.log_losses import losses_of  # few logs have lost anything
@@ -417,6 +416,3 @@ _ORDERS: dict[TopicOrder, Callable[[TopicTotals], tuple[object, ...]]] = {
     TopicOrder.BACKLOG: lambda row: (_falling(row.backlog), _name(row)),
     TopicOrder.NAME: _name,
 }
-
-
-__all__ = ["LogParts", "TopicTotals", "TopicsReport", "TopicsRequest", "topics_of"]

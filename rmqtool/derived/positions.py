@@ -110,6 +110,11 @@ def checked_half_offsets(store: Store) -> dict[int, int]:
     return {one.queue_id: one.offset for one in consumed}
 
 
+def delay_offsets(store: Store) -> dict[int, int]:
+    """Return the offsets of delay levels by queue id."""
+    return {one.queue_id: one.offset for one in consumed_offsets(store) if one.file == DELAY_FILE}
+
+
 def passed_delays(store: Store) -> tuple[int, ...]:
     """Return the offsets of delay levels by queue id, 0 without one; empty if no level has passed a message.
 
@@ -117,18 +122,20 @@ def passed_delays(store: Store) -> tuple[int, ...]:
     """
     if store.settings["brokerRole"].value == "SLAVE":
         return ()
-    delays = {
-        offset.queue_id: offset.offset for offset in consumed_offsets(store) if offset.file == DELAY_FILE
-    }
+    delays = delay_offsets(store)
     offsets = tuple(delays.get(level - 1, 0) for level in store.settings.delay_levels.delay_ms)
     return offsets if any(offsets) else ()
 
 
 def offsets_in(file: str, document: object) -> Iterator[Consumed]:
-    """Yield the offsets of groups in a document of them."""
+    """Yield the offsets of groups in a document of them, by ``topic@group`` and queue."""
     for table in _tables(document):
         for key, value in table.items():
-            yield from _of_group(file, key, value)
+            topic, separator, group = key.rpartition(_SEPARATOR)
+            offsets = value if isinstance(value, dict) else {"0": value}  # one number: a light queue's only
+            for queue_id, offset in offsets.items() if separator else ():
+                if _is_id(queue_id) and isinstance(offset, int) and offset >= 0:
+                    yield Consumed(file, topic, int(queue_id), f"group {group}", offset)
 
 
 def _document(store: Store, name: str) -> object:
@@ -142,17 +149,6 @@ def _tables(document: object) -> Iterator[dict[str, object]]:
         content = document.get(table) if isinstance(document, dict) else None
         if isinstance(content, dict):
             yield content
-
-
-def _of_group(file: str, key: str, value: object) -> Iterator[Consumed]:
-    """Yield the offsets of a ``topic@group``: by queue, or one number for a light queue's only queue."""
-    topic, separator, group = key.rpartition(_SEPARATOR)
-    if not separator:
-        return
-    offsets = value if isinstance(value, dict) else {"0": value}
-    for queue_id, offset in offsets.items():
-        if _is_id(queue_id) and isinstance(offset, int) and offset >= 0:
-            yield Consumed(file, topic, int(queue_id), f"group {group}", offset)
 
 
 def _is_id(text: str) -> bool:

@@ -445,6 +445,12 @@ def bounds_of(store: Store, topic: str, queue_id: int) -> Bounds | None:
     return None
 
 
+def queue_ids_of(store: StoreFiles, topic: str) -> list[int]:
+    """Return the ids of a topic's queues of any kind, ascending."""
+    queues = (queue for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind, topic))
+    return sorted({queue.queue_id for queue in queues if queue.queue_id is not None})
+
+
 def unit_of(store: StoreFiles, topic: str, queue_id: int, number: int) -> UnitFields | BatchUnitFields | None:
     """Return a unit of a consume queue; None where there is no room for it."""
     queue = open_queue(store, topic, queue_id)

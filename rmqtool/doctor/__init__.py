@@ -80,6 +80,9 @@ CONFIG_KINDS: dict[str, ConfigKind] = {
 }
 """By name. A broker loads them by ``ConfigManager#load`` (4.9.8 to 5.5.1; some are only in 5.x)."""
 
+OFFSET_FILES = tuple(name for name, kind in CONFIG_KINDS.items() if kind.numbers)
+"""Those of offsets: of groups, of groups in light queues, of delay levels."""
+
 ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
 """Counts that a broker reports, and counts again."""
 
@@ -88,6 +91,11 @@ OFFSET_DATABASES = ("consumerOffsets", "rdb", "metadata")
 
 OTHER_KEEPERS = ("topics", "subscriptionGroups", *OFFSET_DATABASES)
 """Directories in ``config/`` where RocksDB keeps the same; JSON files beside them are old."""
+
+
+def database_in(config: Location | None, names: tuple[str, ...] = OTHER_KEEPERS) -> str | None:
+    """Return which database in ``config/`` keeps the settings; None without one."""
+    return next((name for name in names if config is not None and (config / name).is_directory()), None)
 
 
 Document = dict[str, Any]

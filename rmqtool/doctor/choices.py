@@ -16,7 +16,7 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.doctor import ConfigCopy, ConfigKind, CopyState, Document, entries_of
-from rmqtool.errors import EnvironmentFailureError
+from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import counted
 from rmqtool.store.broker_json import LARGEST_CONFIG
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
@@ -160,9 +160,25 @@ class ConfigDiagnosis(NamedTuple):
         """The copies that were not read."""
         return tuple(copy for copy in self.copies if copy.state is CopyState.DENIED)
 
+    @property
+    def name(self) -> str:
+        """Name of the file in ``config/``."""
+        return self.file.removeprefix("config/")
+
+    @property
+    def names(self) -> str:
+        """Names of the choices, for a sentence."""
+        return ", ".join(choice.name for choice in self.choices)
+
     def choice(self, name: str) -> ConfigChoice | None:
         """Return a choice by its name; None if there is none such."""
         return next((choice for choice in self.choices if choice.name == name), None)
+
+    def wanted(self, name: str) -> ConfigChoice:
+        """Return the choice that the user names; UsageError if there is none such."""
+        if (choice := self.choice(name)) is None:
+            raise UsageError(f"--config {self.name}={name}: choose from {self.names or 'none'}")
+        return choice
 
 
 class QueueEnds:
@@ -173,7 +189,6 @@ class QueueEnds:
 
     def __init__(self, store: Store, made: Iterable[tuple[str, int, bool]] = ()) -> None:
         self._store = store
-        self._found: dict[tuple[str, int], Bounds | None] = {}
         self._made: dict[str, set[int]] = {}
         self.batch_topics = set(store.settings.batch_topics)
         for topic, queue_id, batch in made:
@@ -184,13 +199,9 @@ class QueueEnds:
         """Return the bounds of a queue; None if it does not exist or cannot be read."""
         from rmqtool.derived.queues import bounds_of  # loads numpy, for stores that need it
 
-        key = topic, queue_id
-        if key in self._found:
-            return self._found[key]
-        self._found[key] = None
         with suppress(EnvironmentFailureError):  # the check of that queue reports it
-            self._found[key] = bounds_of(self._store, topic, queue_id)
-        return self._found[key]
+            return self._store.once(bounds_of, topic, queue_id)
+        return None
 
     def queue_ids(self, topic: str) -> list[int]:
         """Return the numbers of a topic's queues."""

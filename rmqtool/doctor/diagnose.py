@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqtool.derived.timer import TIMER_CHECKPOINT, TIMER_PROGRESS
 from rmqtool.doctor import (
     CONFIG_KINDS,
-    OTHER_KEEPERS,
     ConfigCopy,
     ConfigKind,
     CopyState,
     Document,
+    database_in,
     entries_of,
     read_copy,
 )
@@ -68,7 +68,7 @@ def diagnose(
     """
     releases = store.settings.candidates if release is None else (release,)
     config = store.config if config is None else config
-    if config is None or any((config / name).is_directory() for name in OTHER_KEEPERS):
+    if config is None or database_in(config):
         return ()
     if config.is_there() and not config.is_open():
         copied = read_copy(config / _TOPICS, config.name, CONFIG_KINDS[_TOPICS])

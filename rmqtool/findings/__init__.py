@@ -244,6 +244,14 @@ def near_names(name: str, known: list[str], most: int = 10) -> str:
     return f"near it: {', '.join(near)}" if near else f"it has {some(known, most)}"
 
 
+def meant(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint at the known name that an unknown one may mean; without one, another hint."""
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, list(known), n=1)
+    return f"did you mean {close[0]}?" if close else otherwise
+
+
 class FailOn(StrEnum):
     """Values of ``--fail-on``."""
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, ClassVar
 
-from rmqtool.derived.positions import DELAY_FILE, consumed_offsets
+from rmqtool.derived.positions import delay_offsets
 from rmqtool.derived.queues import find_queue
 from rmqtool.derived.timer import timer_checkpoint, timer_slots
 from rmqtool.findings import counted
@@ -86,8 +86,7 @@ def delayed_messages(store: Store, now_ms: int) -> Iterator[DelayedMessages]:
     Raises:
         EnvironmentFailureError: A file cannot be read.
     """
-    offsets = {one.queue_id: one.offset for one in consumed_offsets(store) if one.file == DELAY_FILE}
-    index = SoundIndex(store)
+    offsets, index = delay_offsets(store), SoundIndex(store)
     for level, delay_ms in store.settings.delay_levels.delay_ms.items():
         queue_id = level - 1
         offset = offsets.get(queue_id, 0)
@@ -114,8 +113,7 @@ def state_of(index: SoundIndex, record: Record, now_ms: int) -> str | None:
     store, properties = index.store, record.properties
     if record.topic == SCHEDULE_TOPIC:
         due_ms, number = tags_code(record, store.settings.delay_levels), record.head.queue_offset
-        offsets = {one.queue_id: one.offset for one in consumed_offsets(store) if one.file == DELAY_FILE}
-        has_come = number < offsets.get(record.head.queue_id, 0)
+        has_come = number < delay_offsets(store).get(record.head.queue_id, 0)
     elif record.topic == TIMER_TOPIC and (due := parse_long(properties.get("TIMER_OUT_MS", ""))) is not None:
         progress = timer_checkpoint(store.config)
         due_ms, has_come = due, progress is not None and progress.last_read_time_ms >= due

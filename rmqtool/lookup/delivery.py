@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rmqtool.derived.positions import DELAY_FILE, passed_delays
-from rmqtool.derived.queues import find_queue
+from rmqtool.derived.queues import find_queue, unit_of
 from rmqtool.lookup.context import KeyQuestion, QueryContext, QueryRequest
 from rmqtool.lookup.index import IndexSearch, index_problem
 from rmqtool.lookup.queue import QueueConsumer
@@ -64,6 +64,12 @@ class SoundIndex:
             ]
             for record, name in zip(records, names, strict=True)
         ]
+
+
+def record_in(store: Store, topic: str, queue_id: int, queue_offset: int) -> Record | None:
+    """Return the record of the log to which a unit leads; None without a unit or a record."""
+    unit = unit_of(store, topic, queue_id, queue_offset)
+    return None if unit is None else record_at(store.commitlog, unit.physical_offset)
 
 
 def name_of(record: Record) -> tuple[str, str] | None:

@@ -8,6 +8,7 @@ recommended one, whose command is the next step in every report.
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from posixpath import basename
@@ -281,6 +282,10 @@ class CommandLines:
             return ["cp", "-a", "--sparse=always", self._store, self.beside("copy")]
         name = "verify" if action is Action.SETTING else action.value
         return ["rmqtool", name, self._store, *self._settings, *more]
+
+    def line(self, action: Action, setting: str | None = None) -> str:
+        """Return the same for pasting."""
+        return shlex.join(self.of(action, setting))
 
     def beside(self, ending: str) -> str:
         """Return a name beside the store, or in the working directory if the store is on no disk."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from rmqtool.account import before_words, lost_words
-from rmqtool.commands.diff import Difference, StoreComparison, is_time
+from rmqtool.commands.diff import Difference, StoreComparison, said
 from rmqtool.commands.diff.verdict import Answer, Histories, entry_terms, log_shares
 from rmqtool.findings import counted
 from rmqtool.projection import json_value
@@ -152,7 +152,8 @@ def _lines(row: Difference, zone: tzinfo | None) -> Iterator[str]:
     if row.structure in _WITH_VALUES:
         for side, values in (("A", row.a), ("B", row.b)):
             if values:
-                yield f"  {side} {_values(values, zone)}"
+                said_values = (f"{name} {said(name, value, zone)}" for name, value in values.items())
+                yield f"  {side} {', '.join(said_values)}"
 
 
 _NONE = ("No difference", "No verdict, not all of it was read; no difference in the rest")
@@ -173,14 +174,6 @@ def _verdict(comparison: StoreComparison) -> str:
 
 def _numbers(counts: dict[str, int]) -> str:
     return ", ".join(f"{count} {_NAMES.get(name, name)}" for name, count in counts.items() if count)
-
-
-def _values(values: dict[str, Any], zone: tzinfo | None) -> str:
-    return ", ".join(f"{name} {_value(name, value, zone)}" for name, value in values.items())
-
-
-def _value(name: str, value: object, zone: tzinfo | None) -> object:
-    return time_text(value, zone) if is_time(name) and isinstance(value, int) else value
 
 
 def diff_facts(comparison: StoreComparison) -> dict[str, Any]:

@@ -37,7 +37,10 @@ def info_text(
     text.verdict(title, _facts(summary, zone), next_command)
     text.table("Topics", ("topic", "queues", "messages"), _topics(summary.queues), listed=_LISTED)
     if details:
-        queues = [(str(queue.topic), *map(str, _numbers(queue))) for queue in summary.queues]
+        queues = [
+            tuple(map(str, (one.topic, one.queue_id, one.min_offset, one.max_offset, one.messages)))
+            for one in summary.queues
+        ]
         text.table(
             "Queues", ("topic", "queue", "min offset", "max offset", "messages"), queues, listed=_LISTED
         )
@@ -116,10 +119,6 @@ def _origin(setting: Setting) -> str:
         return f"{setting.origin.value}, in doubt: {setting.doubt}"
     has_note = setting.note and setting.name in _EXPLAINED
     return f"{setting.origin.value}: {setting.note}" if has_note else setting.origin.value
-
-
-def _numbers(queue: QueueSummary) -> tuple[int | None, ...]:
-    return queue.queue_id, queue.min_offset, queue.max_offset, queue.messages
 
 
 def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:

@@ -13,7 +13,7 @@ from rmqtool.errors import ExitStatus
 from rmqtool.findings import codes, counted
 from rmqtool.outcomes import is_needed
 from rmqtool.report.output import capped, several, size_text
-from rmqtool.report.sentences import log_loss_facts, lost_facts, outcome_rows
+from rmqtool.report.sentences import before_facts, log_loss_facts, lost_facts, outcome_rows
 from rmqtool.report.text_report import TextReport, stages_text
 from rmqtool.times import time_text
 
@@ -220,9 +220,7 @@ def _lost_by_queue(report: SalvageReport) -> Iterator[tuple[str, str]]:
     yield from capped("lost", lines, "queue")
     if report.lost.indexed:
         yield "lost", f"{report.lost.indexed:,} of unknown queues, by index items alone"
-    if report.lost.before:
-        words = several(report.lost.before, "message")
-        yield "before log", f"{words} before its first byte, to which units or index items still lead"
+    yield from before_facts(report.lost)
     moving = (
         f"{_queue(queue)}: {several(queue.unknown, 'queue offset', 'queue offsets')} without a record:"
         " later messages move down"

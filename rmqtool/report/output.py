@@ -8,7 +8,6 @@ import json
 import os
 import re
 import sys
-import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import StrEnum
@@ -19,7 +18,7 @@ from rmqtool.findings import counted
 from rmqtool.projection import BodyMode, columns_of, encoded_body, json_object
 from rmqtool.report.terminal import escape_bytes, escape_cell, escape_json, is_cell_text
 from rmqtool.store.names import directory_around, real_path
-from rmqtool.times import utc_text
+from rmqtool.times import present_ms, utc_text
 from rmqtool.version import __version__
 
 if TYPE_CHECKING:
@@ -75,7 +74,7 @@ class RunningCommand:
         """Return the member ``run`` of a document that is written now; nothing without a command line."""
         if self.arguments is None:
             return {}
-        times = {"begin": utc_text(self.begin_ms), "end": utc_text(time.time_ns() // 1_000_000)}
+        times = {"begin": utc_text(self.begin_ms), "end": utc_text(present_ms())}
         arguments = [without_secret(word) for word in self.arguments]
         return {"run": {"version": __version__, "arguments": arguments, **times}}
 

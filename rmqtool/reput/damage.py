@@ -13,7 +13,7 @@ from rmqtool.scan.classify import FoundEdge, classified, missing_blank
 from rmqtool.scan.gap_walk import GapWalk, gap_of
 from rmqtool.scan.log_pass import Split
 from rmqtool.scan.records import Gap
-from rmqtool.store.segments import FileQueue, Segment, finding_at
+from rmqtool.store.segments import Segment, finding_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -268,9 +268,9 @@ def log_findings(
     for skips in _by_gap(ranges):
         yield from _skip_findings(skips, edge)
     if result.chain.stalled:
-        yield _log_finding(
-            plan.log, result.chain.stop, "LMQ-STALL", "the broker repeats this record for ever"
-        )
+        stop, what = result.chain.stop, "the broker repeats this record for ever"
+        code, segment = code_of("LMQ-STALL"), plan.log.segment_at(stop)
+        yield finding_at(segment, code, stop, what, structure_override=Structure.COMMITLOG)
     yield from _gap_finding(plan, result.chain)
     for report in result.chain.reports:
         segment = report.split.segment
@@ -339,11 +339,6 @@ def _beside(skips: list[SkippedRange]) -> str:
         record_bytes = sum(skipped.record_bytes for skipped in skips)
         text += f", with {counted(records, 'good record')} ({record_bytes} bytes) in them"
     return text
-
-
-def _log_finding(log: FileQueue, log_offset: int, code: str, message: str) -> Finding:
-    segment = log.segment_at(log_offset)
-    return finding_at(segment, code_of(code), log_offset, message, structure_override=Structure.COMMITLOG)
 
 
 def _gap_finding(plan: ReputPlan, chain: ReputChain) -> Iterator[Finding]:

@@ -233,7 +233,8 @@ def left_out_units(
     left_out = {}
     doubtful = [plan for plan in plans if plan.batch or not plan.joined]
     for plan, pieces in by_queue(doubtful, blocks):
-        rows = _joined([_raw_units(plan, piece) for piece in pieces])
+        columns = zip(*(_raw_units(plan, piece) for piece in pieces), strict=True)
+        rows = RawUnits(*map(np.concatenate, columns))
         if count := len(_kept(plan, rows, file_size).left_out):
             left_out[plan.topic, plan.queue_id] = count
     return left_out
@@ -271,10 +272,6 @@ def _appended(
     state, keep = new_state(), np.zeros(len(queue_offsets), np.bool_)
     append_units(queue_offsets, physical_offsets, sizes, file_size, state, keep)
     return keep, int(state[QueueState.FIRST_START] + state[QueueState.PREBLANK]) // UNIT_SIZE
-
-
-def _joined(parts: Sequence[RawUnits]) -> RawUnits:
-    return RawUnits(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 def _raw_units(plan: QueuePlan, piece: QueueUnits) -> RawUnits:

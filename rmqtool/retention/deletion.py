@@ -12,7 +12,6 @@ Java: ``DefaultMessageStore.CleanCommitLogService``, ``MappedFileQueue#deleteExp
 from __future__ import annotations
 
 import math
-import time
 from bisect import bisect_right
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -26,8 +25,10 @@ from rmqtool.findings import counted
 from rmqtool.formats.framing import PLAIN
 from rmqtool.javacompat import parse_int
 from rmqtool.scan.record_walk import LogExtent
+from rmqtool.store.conf_values import held
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layouts import Deed
+from rmqtool.times import present_ms
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -42,10 +43,9 @@ _FIRST_MS, _LAST_MS = 0, 253_402_300_800_000 - 2 * _SEARCHED_HOURS * HOUR_MS
 """Times that a calendar has in every zone; a broker that keeps files for ever has settings beyond."""
 _NS_PER_MS = 1_000_000
 _HEAD_BYTES = 8
-_LIMITS = (10, 95)
-_FORCED, _WARNING = 85, 90
+_LINES = ("diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio")
+_OLD_LINES = [85, 90]  # of the properties of the JVM
 _LAST = "the last file is never deleted"
-_LEAST_FORCED, _LEAST_WARNING = 30, 35
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,17 +85,9 @@ class Rules:
         self.hours = int(str(settings["fileReservedTime"].value))
         self.when = str(settings["deleteWhen"].value)
         self._forces = bool(settings["cleanFileForciblyEnable"].value)
-        self._most = min(max(int(str(settings["diskMaxUsedSpaceRatio"].value)), _LIMITS[0]), _LIMITS[1])
-        self._lines = _FORCED, _WARNING
-        if self.is_new:
-            forced, warning = (
-                int(str(settings[name].value))
-                for name in ("diskSpaceCleanForciblyRatio", "diskSpaceWarningLevelRatio")
-            )
-            self._lines = (
-                min(max(forced, _LEAST_FORCED), _FORCED),
-                min(max(warning, _LEAST_WARNING), _WARNING),
-            )
+        names = ("diskMaxUsedSpaceRatio", *(_LINES if self.is_new else ()))
+        self._most, *lines = (held(name, int(str(settings[name].value))) for name in names)
+        self._lines = lines or _OLD_LINES
 
     def at_hour(self, moment_ms: int) -> bool | None:
         """Whether files go in that hour; None where ``deleteWhen`` cannot be read, and none goes."""
@@ -194,16 +186,15 @@ class Deletions:
         """Return when a file of the log is due by its age, from the time of the runs on; None for never."""
         return None if number >= self.last else self.rules.next_hour(max(self.ripe_ms[number], self.at_ms))
 
-    def are_due_within(self, span_ms: int) -> bool:
-        """Whether a file goes within a time, or none can go because ``deleteWhen`` cannot be read."""
-        due_ms = self.due_ms(0)
-        return not self.is_readable or (due_ms is not None and due_ms < self.at_ms + span_ms)
-
     @property
     def prevention(self) -> str:
-        """Return the setting that keeps the log as long as if no time had passed since its end."""
+        """Return the setting that keeps the log as if no time had passed since its end, and past `due_ms`."""
         idle_ms = max(self.at_ms - max(self.written_ms, default=self.at_ms), 0)
-        return f"fileReservedTime={max(self.rules.hours, 0) + idle_ms // HOUR_MS + 1}"
+        due_ms = self.due_ms(0) if self.written_ms else None
+        kept_ms = max(self.rules.hours, 0) * HOUR_MS + idle_ms
+        if due_ms is not None:
+            kept_ms = max(kept_ms, due_ms - self.written_ms[0])
+        return f"fileReservedTime={kept_ms // HOUR_MS + 1}"
 
     def log(self) -> Iterator[FileFate]:
         """Yield the log's files."""
@@ -292,18 +283,17 @@ def is_known(store: Store) -> bool:
 def next_deletions(store: Store, within_ms: int | None = None) -> str | None:
     """Return the next deletions of a broker that works on a whole store from now on; None if not known.
 
-    With ``within_ms`` also None if nothing goes within that time.
+    With ``within_ms`` also None if nothing goes within that time, for another reason than a ``deleteWhen``
+    that cannot be read.
     """
     if store.kind is not PathKind.STORE or not is_known(store):
         return None
-    deletions = Deletions(store, now_ms())
-    is_soon = within_ms is None or deletions.are_due_within(within_ms)
-    return retention_words(deletions) if is_soon else None
-
-
-def now_ms() -> int:
-    """Return the present time in epoch milliseconds."""
-    return time.time_ns() // _NS_PER_MS
+    deletions = Deletions(store, present_ms())
+    if within_ms is not None and deletions.is_readable:
+        due_ms = deletions.due_ms(0)
+        if due_ms is None or due_ms >= deletions.at_ms + within_ms:
+            return None
+    return retention_words(deletions)
 
 
 def retention_words(deletions: Deletions) -> str:

@@ -18,6 +18,7 @@ from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.formats.consumequeue import PREBLANK
 from rmqtool.recovery import Refusal
 from rmqtool.recovery.log_recovery import read_checkpoint
+from rmqtool.retention.deletion import HOUR_MS
 from rmqtool.scan.record_walk import first_record
 from rmqtool.store.broker_conf import Origin
 from rmqtool.times import utc_text
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 
-_HOUR_MS = 3_600_000
 _NS_PER_MS = 1_000_000
 _WRITTEN_WHILE_RUNNING = ("checkpoint", "abort", "config/consumerOffset.json", "config/delayOffset.json")
 
@@ -135,10 +135,10 @@ def _judged(store: Store, head: HeadOfLog, whole_files: int) -> tuple[Severity, 
             f"The log does not begin with a record whose age could tell of expiry; {left}".rstrip("; "),
         )
     since_ms, sign_ms = clock = _clock(store, first.head.store_timestamp_ms, head)
-    age = f"The first record there was stored {utc_text(since_ms)}, {clock.age_ms / _HOUR_MS:.1f} h"
+    age = f"The first record there was stored {utc_text(since_ms)}, {clock.age_ms / HOUR_MS:.1f} h"
     age += f" before the broker's last sign, {utc_text(sign_ms)}"
     limit = f"fileReservedTime is {hours} h" + ("" if reserved.origin is Origin.GIVEN else " by default")
-    if clock.age_ms >= hours * _HOUR_MS:
+    if clock.age_ms >= hours * HOUR_MS:
         severity = Severity.WARNING if whole_files else Severity.INFO
         return severity, f"{age}; {limit}: they may have expired by age{left and f', but {left}'}"
     if whole_files:

@@ -77,11 +77,10 @@ def _why_unknown(store: Store, group: str, known: list[str]) -> str:
     config = store.config
     if config is None:
         return f"no config/ here, which has the offsets of group {group}: name the root of a store"
-    from rmqtool.doctor import OFFSET_DATABASES
+    from rmqtool.doctor import OFFSET_DATABASES, database_in
 
-    for name in OFFSET_DATABASES:
-        if (config / name).is_directory():
-            return f"config/{name}/ holds the offsets of groups, a RocksDB database, which is not read"
+    if name := database_in(config, OFFSET_DATABASES):
+        return f"config/{name}/ holds the offsets of groups, a RocksDB database, which is not read"
     source = ConfigSource(store.root)
     try:
         if source.load(_OFFSETS) is None:

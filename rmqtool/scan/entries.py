@@ -19,7 +19,7 @@ from rmqtool.store.ledger import unit_files
 from rmqtool.store.segments import finding_at
 
 if TYPE_CHECKING:
-    from rmqtool.arrays import Bools, Int64s, Row, Rows
+    from rmqtool.arrays import Bools, Int64s, Rows
     from rmqtool.findings import FindingCode, FindingLog
     from rmqtool.kernels.rows import MessageBatch
     from rmqtool.store.segments import FileQueue, Segment
@@ -112,17 +112,19 @@ class EntryChecker:
             self._begin(headers, int(starts[0]))
         sound = np.ones(len(headers), bool)
         for name, wanted in frame_fields(batch).items():
-            sound &= self._report(
-                headers[name] != wanted, partial(self._misfit, batch, name, headers, wanted)
-            )
+            text = name + " {1}, its frame says {0}"
+            misfit = partial(self._wrong, batch, codes.DL_POS, text, wanted, headers[name])
+            sound &= self._report(headers[name] != wanted, misfit)
         indexes = np.concatenate([self._indexes, headers["index"]]).astype(np.int64)
         terms = np.concatenate([self._terms, headers["term"]]).astype(np.int64)
         follows = np.concatenate([[self.span.stop if self.span else -1], stops[:-1]]) == starts
         goes_on = indexes[2:] == indexes[1:-1] + 1
         goes_on |= indexes[2:] == indexes[:-2] + 2  # after an index that is wrong itself
         goes_on |= ~follows & (indexes[2:] > indexes[1:-1])  # after damage
-        sound &= self._report(~goes_on, partial(self._jump, batch, indexes))
-        sound &= self._report(terms[2:] < terms[1:-1], partial(self._fall, batch, terms))
+        jump = codes.DL_INDEX, "entry {1}, {0} comes here", indexes[1:-1] + 1, indexes[2:]
+        sound &= self._report(~goes_on, partial(self._wrong, batch, *jump))
+        fall = codes.DL_TERM, "term {1} after term {0}", terms[1:-1], terms[2:]
+        sound &= self._report(terms[2:] < terms[1:-1], partial(self._wrong, batch, *fall))
         if self._units:
             self._check_units(batch, headers, sound)
         self._indexes, self._terms = indexes[-2:], terms[-2:]
@@ -144,30 +146,13 @@ class EntryChecker:
         self._findings.add_rows(np.flatnonzero(wrong), finding)
         return ~wrong
 
-    def _misfit(self, batch: MessageBatch, name: str, headers: Rows, wanted: Int64s, row: int) -> Finding:
-        expected, observed = int(wanted[row]), int(headers[name][row])
-        return self._at(
-            batch, row, codes.DL_POS, f"{name} {observed}, its frame says {expected}", expected, observed
-        )
-
-    def _jump(self, batch: MessageBatch, indexes: Int64s, row: int) -> Finding:
-        expected, observed = int(indexes[row + 1]) + 1, int(indexes[row + 2])
-        return self._at(
-            batch, row, codes.DL_INDEX, f"entry {observed}, {expected} comes here", expected, observed
-        )
-
-    def _fall(self, batch: MessageBatch, terms: Int64s, row: int) -> Finding:
-        expected, observed = int(terms[row + 1]), int(terms[row + 2])
-        return self._at(
-            batch, row, codes.DL_TERM, f"term {observed} after term {expected}", expected, observed
-        )
-
-    def _at(
-        self, batch: MessageBatch, row: int, code: FindingCode, message: str, expected: int, observed: int
+    def _wrong(
+        self, batch: MessageBatch, code: FindingCode, text: str, expected: Int64s, observed: Int64s, row: int
     ) -> Finding:
-        start = int(frame_starts(batch.rows)[row])
-        fields = {"length": ENTRIES.size, "expected": expected, "observed": observed}
-        return finding_at(self._segment, code, start, message, **fields)
+        """Return the finding about an entry; ``text`` has places for both values."""
+        start, wanted, there = int(frame_starts(batch.rows)[row]), int(expected[row]), int(observed[row])
+        fields = {"length": ENTRIES.size, "expected": wanted, "observed": there}
+        return finding_at(self._segment, code, start, text.format(wanted, there), **fields)
 
     def _check_units(self, batch: MessageBatch, headers: Rows, sound: Bools) -> None:
         """Compare the units of the entries that are in order with the first sound one."""
@@ -189,7 +174,8 @@ class EntryChecker:
 
     def _wrong_unit(self, batch: MessageBatch, headers: Rows, units: Rows, row: int) -> Finding:
         entry, unit = headers[row], units[row]
-        said = "has no unit" if unit["magic"] == 0 else f"has a unit with {_words(unit)}"
+        words = ", ".join(f"{name} {int(unit[name])}" for name in (*_OF_UNIT, "index"))
+        said = "has no unit" if unit["magic"] == 0 else f"has a unit with {words}"
         return finding_at(
             self._segment,
             codes.DL_UNIT,
@@ -199,7 +185,3 @@ class EntryChecker:
             expected=int(entry["pos"]),
             observed=int(unit["pos"]),
         )
-
-
-def _words(unit: Row) -> str:
-    return ", ".join(f"{name} {int(unit[name])}" for name in (*_OF_UNIT, "index"))

@@ -268,6 +268,11 @@ class LogEnd(NamedTuple):
     tail: Finding | None
 
     @property
+    def last_ms(self) -> int | None:
+        """Store time of the last record."""
+        return None if self.last is None else self.last.head.store_timestamp_ms
+
+    @property
     def ends_cleanly(self) -> bool:
         """Whether only zeros follow, nothing, or what is left in a page as ever."""
         return self.tail is None or self.tail.severity is Severity.INFO

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from rmqtool.columns.pieces import TASK_BYTES
 from rmqtool.errors import UsageError
+from rmqtool.findings import meant
 from rmqtool.options import check_least, request_of, word_of
 from rmqtool.projection import TEXT_BODIES, BodyMode
 from rmqtool.rows.messages import MessageFilter
@@ -176,6 +177,5 @@ def _truth(texts: Mapping[str, str], name: str) -> bool:
 def unknown_column(name: str, names: Iterable[str]) -> UsageError:
     """Return the error for an unknown column."""
     known = list(names)
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(known)}"
+    hint = meant(name, known, f"there are {', '.join(known)}")
     return UsageError(f"there is no column {name!r} here; {hint}")

@@ -11,6 +11,7 @@ from pkgutil import get_data
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import EnvironmentFailureError, UsageError
+from rmqtool.findings import meant
 from rmqtool.io import location_of
 from rmqtool.javacompat import parse_int, parse_long, read_delay_levels
 from rmqtool.releases import NEWEST, RELEASES, Release
@@ -430,10 +431,8 @@ def is_known_property(name: str) -> bool:
 
 def near_property(name: str) -> str:
     """Suggest the nearest known name; nothing if none is near."""
-    from difflib import get_close_matches
-
-    close = get_close_matches(name, sorted(known_broker_properties() | DEFINITIONS.keys()), n=1)
-    return f"; did you mean {close[0]}?" if close else ""
+    hint = meant(name, sorted(known_broker_properties() | DEFINITIONS.keys()), "")
+    return hint and f"; {hint}"
 
 
 def _is_ignored(name: str, text: str) -> bool:

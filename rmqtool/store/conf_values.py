@@ -64,11 +64,15 @@ def taken(definition: Definition, text: str, release: Release) -> Taken:
     if value is None:
         blank = "" if trimmed == text else ", because of the blank after it"
         return Taken(default, is_read=False, why=f"it is not {_TYPES[definition.kind]}{blank}")
-    turned = _TURNED.get(name)
-    if turned is None or not isinstance(value, int):
+    if name not in _TURNED or not isinstance(value, int):
         return Taken(value)
-    result, rule = turned(value)
+    result, rule = _TURNED[name](value)
     return Taken(result, why="" if result == value else rule)
+
+
+def held(name: str, value: int) -> int:
+    """Return the number that counts, by the rules of the broker's getters and setters."""
+    return _TURNED[name](value)[0] if name in _TURNED else value
 
 
 def _number(definition: Definition, text: str) -> int | float | None:

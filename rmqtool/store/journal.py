@@ -106,9 +106,9 @@ class Journal:
             del head["journal"]
             _check_places(name, moves, times)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
-            raise _refusal(name, f"is not a journal of a repair ({failure})") from failure
+            raise refusal(name, f"is not a journal of a repair ({failure})") from failure
         if version not in {_VERSION, _UNCHAINED} or count != len(moves):
-            raise _refusal(name, f"is of version {version}, with {len(moves)} of {count} moves")
+            raise refusal(name, f"is of version {version}, with {len(moves)} of {count} moves")
         return cls(name, moves, times, head)
 
     def place(self, move: Move) -> tuple[str, str]:
@@ -217,16 +217,16 @@ def read_journal(disk: Disk, name: str) -> Journal:
     for path in (name, *(f"{name}/{folder}" for folder in (_FILE, STAGED, ASIDE, KEPT))):
         node = _node(disk, name, path)
         if node is None:
-            raise _refusal(name, f"is not the journal of a repair: {path} is missing")
+            raise refusal(name, f"is not the journal of a repair: {path} is missing")
         if node.is_directory != (path != f"{name}/{_FILE}"):
             kind = "a directory" if node.is_directory else "no directory"
-            raise _refusal(name, f"is not the journal of a repair: {path} is {kind}")
+            raise refusal(name, f"is not the journal of a repair: {path} is {kind}")
         if not node.is_ours:
-            raise _refusal(name, f"is not taken: {path} belongs neither to the store's owner nor to you")
+            raise refusal(name, f"is not taken: {path} belongs neither to the store's owner nor to you")
     try:
         data = disk.read(f"{name}/{_FILE}", _LARGEST)
     except OSError as failure:
-        raise _refusal(name, f"cannot be read ({failure.strerror})") from failure
+        raise refusal(name, f"cannot be read ({failure.strerror})") from failure
     return Journal.parse(name, data.decode("utf-8", "replace"))
 
 
@@ -252,7 +252,7 @@ def done_moves(disk: Disk, journal: Journal) -> int:
     }
     for path, node in there.items():
         if node is not None and path.startswith(f"{journal.name}/{STAGED}/") and not _is_plain(node):
-            raise _refusal(
+            raise refusal(
                 journal.name, f"is not taken: {path} is a link, no file of its own, or a third party's"
             )
     expected: dict[str, bool] = {}
@@ -376,10 +376,11 @@ def _node(disk: Disk, name: str, path: str) -> Node | None:
     try:
         return disk.node(path)
     except OSError as failure:
-        raise _refusal(name, f"is not taken: {path}: {failure.strerror}") from failure
+        raise refusal(name, f"is not taken: {path}: {failure.strerror}") from failure
 
 
-def _refusal(name: str, why: str) -> RefusedError:
+def refusal(name: str, why: str) -> RefusedError:
+    """Return the refusal of a journal by the name of its directory."""
     return RefusedError(
         f"{name}/{_FILE}: {why}; nothing was changed. Check it, and move {name} out of the store if it is "
         "not yours"

@@ -209,19 +209,12 @@ def split_log(log: FileQueue, settings: Settings) -> Iterator[Feature]:
     stride, size = strides.pop()
     if size <= 0 or stride <= size or stride % size:
         return
-    parts = stride // size
-    if len(gaps) >= _FEWEST_GAPS or (parts == _paths_in(settings) > _directories_of(log)):
+    parts, paths = stride // size, str(settings["storePathCommitLog"].value or "").split(",")
+    directories = sum(directory.is_directory() for directory in log.directories)
+    if len(gaps) >= _FEWEST_GAPS or (parts == len(paths) > directories):
         note = f"1 of {parts} (storePathCommitLog): the files between are in the others"
         label = log.segments[0].path.parent.name
         yield Feature(codes.ST_ONE_PATH, label, layout=LOG_ON_OTHER_PATHS, note=note)
-
-
-def _paths_in(settings: Settings) -> int:
-    return len(str(settings["storePathCommitLog"].value or "").split(","))
-
-
-def _directories_of(log: FileQueue) -> int:
-    return sum(directory.is_directory() for directory in log.directories)
 
 
 def _has_rows(directory: Location) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
+from datetime import UTC
 from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,6 +19,7 @@ from rmqtool.times import time_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
+    from datetime import tzinfo
 
     from rmqtool.commands.diff.verdict import CopiesVerdict
     from rmqtool.io.location import UnreadableRange
@@ -28,14 +30,10 @@ CONFIG = "config/"
 """The beginning of the structure of a setting's difference: its file."""
 
 
-def is_time(name: str) -> bool:
-    """Whether a member of a row is a time in epoch ms."""
-    return name.lower().endswith("timestamp")
-
-
-def said(name: str, value: Value) -> str:
+def said(name: str, value: object, zone: tzinfo | None = UTC) -> str:
     """Return a value for a sentence: a time as a date."""
-    return time_text(value) if is_time(name) and isinstance(value, int) else str(value)
+    is_time = name.lower().endswith("timestamp")
+    return time_text(value, zone) if is_time and isinstance(value, int) else str(value)
 
 
 class Change(StrEnum):

@@ -188,56 +188,48 @@ class _Run:
     next_number: int
 
 
+@dataclass
 class Entries:
     """The entries of one queue, or of the index, of two stores."""
 
-    def __init__(
-        self,
-        kind: EntryKind,
-        comparison: StoreComparison,
-        topic: str | None = None,
-        queue_id: int | None = None,
-    ) -> None:
-        self._kind = kind
-        self._comparison = comparison
-        self._limiter = DifferenceLimiter(comparison, kind.structure, topic, queue_id)
+    kind: EntryKind
+    comparison: StoreComparison
+    topic: str | None = None
+    queue_id: int | None = None
+
+    def __post_init__(self) -> None:
+        self._limiter = DifferenceLimiter(self.comparison, self.kind.structure, self.topic, self.queue_id)
         self._runs: list[_Run | None] = [None, None]
-        self._topic, self._queue_id = topic, queue_id
         self.found = 0
 
     def compare(self, a: Iterator[Rows], b: Iterator[Rows], reaches: LogBounds) -> Iterator[Difference]:
         """Yield the differences of two streams."""
-        before = self._comparison.counts[self._kind.structure]
-        for window in join(a, b, self._kind, reaches):
-            self._comparison.compared[self._kind.plural] += window.compared
-            self._comparison.beyond[self._kind.structure] += window.excused
+        before = self.comparison.counts[self.kind.structure]
+        for window in join(a, b, self.kind, reaches):
+            self.comparison.compared[self.kind.plural] += window.compared
+            self.comparison.beyond[self.kind.structure] += window.excused
             yield from self._window(window)
         for side in (0, 1):
             yield from self._close(side)
-        self.found = self._comparison.counts[self._kind.structure] - before
+        self.found = self.comparison.counts[self.kind.structure] - before
         yield from self._limiter.finish()
 
     def _values(self, row: Row) -> dict[str, Value]:
-        return {name: int(row[column]) for name, column in self._kind.values.items()}
+        return {name: int(row[column]) for name, column in self.kind.values.items()}
 
     def _name(self, row: Row) -> str:
-        queue = f"{self._topic}/{self._queue_id}"
-        return self._kind.label.format(queue=queue, **dict(zip(row.dtype.names, row.item(), strict=True)))
+        queue = f"{self.topic}/{self.queue_id}"
+        return self.kind.label.format(queue=queue, **dict(zip(row.dtype.names, row.item(), strict=True)))
 
     def _window(self, window: DifferenceWindow) -> Iterator[Difference]:
-        changed = zip(*window.changed, strict=True)
-        for own, other in self._shown(changed, len(window.changed[0])):
+        ours, theirs = window.changed
+        shown = min(len(ours), max(self._limiter.room, 0))
+        for own, other in zip(ours[:shown], theirs[:shown], strict=True):
             yield from self._limiter.add(self._changed(own, other))
+        if len(ours) > shown:
+            self._limiter.pass_over(len(ours) - shown)
         for side, rows in enumerate((window.only_a, window.only_b)):
             yield from self._lone(side, rows)
-
-    def _shown(self, rows: Iterator[Any], count: int) -> Iterator[Any]:
-        """Yield rows within the limit, and count the others."""
-        shown = min(count, max(self._limiter.room, 0))
-        for _ in range(shown):
-            yield next(rows)
-        if count > shown:
-            self._limiter.pass_over(count - shown)
 
     def _changed(self, own: Row, other: Row) -> Difference:
         ours, theirs = self._values(own), self._values(other)
@@ -246,14 +238,14 @@ class Entries:
         return self._make(Change.CHANGED, f"{self._name(own)}: {', '.join(texts)}", own, a=ours, b=theirs)
 
     def _make(self, change: Change, sentence: str, row: Row, **more: Any) -> Difference:  # noqa: ANN401
-        name, column = self._kind.place
+        name, column = self.kind.place
         place: dict[str, Any] = {name: int(row[column])}
         return Difference(
-            self._kind.structure,
+            self.kind.structure,
             change,
             sentence,
-            topic=self._topic,
-            queue_id=self._queue_id,
+            topic=self.topic,
+            queue_id=self.queue_id,
             physical_offset=int(row["physical_offset"]),
             **place,
             **more,
@@ -281,7 +273,7 @@ class Entries:
             return
         what = self._name(run.first)
         if run.count > 1:
-            what = f"{run.count} {self._kind.plural}, the first of them {what}"
+            what = f"{run.count} {self.kind.plural}, the first of them {what}"
         values = {"ab"[side]: self._values(run.first)}
         sentence = f"only {'AB'[side]} has {what}"
         yield from self._limiter.add(self._make(_LONE[side], sentence, run.first, count=run.count, **values))

@@ -134,7 +134,7 @@ def _share(
         older_records=older_records,
         older_bytes=older,
         first=first[0],
-        last_timestamp_ms=None if last is None else last.head.store_timestamp_ms,
+        last_timestamp_ms=end.last_ms,
         damaged_at=damaged_at.get("ab"[side]),
         first_entry=first[1],
         last_entry=EntryMark.at(log, None if last is None else last.physical_offset),

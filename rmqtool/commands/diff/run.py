@@ -278,9 +278,8 @@ def healing(a: Store, b: Store, reaches: LogBounds, comparison: StoreComparison)
         elif side.bounds[0] > 0:
             losses = losses_of_sound_log(side.store)
         if side.bounds[0] > 0:
-            last = find_log_end(FoundEdge.of(side.store)).last
-            head = of_queues(side.store, None if last is None else last.head.store_timestamp_ms)
-            for expiry in check_expiry(side.store, head):
+            latest_ms = find_log_end(FoundEdge.of(side.store)).last_ms
+            for expiry in check_expiry(side.store, of_queues(side.store, latest_ms)):
                 if expiry.severity is Severity.ERROR:
                     comparison.is_damaged = True
                     comparison.note(f"{side.name.upper()}: {expiry.message}")

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
-from rmqtool.doctor import CONFIG_KINDS, OTHER_KEEPERS, ConfigKind, Document, entries_of, has_shape
+from rmqtool.doctor import (
+    CONFIG_KINDS,
+    OFFSET_FILES,
+    ConfigKind,
+    Document,
+    database_in,
+    entries_of,
+    has_shape,
+)
 from rmqtool.doctor.choices import offsets_of
 from rmqtool.store.broker_json import ConfigFileError, ConfigSource
 
@@ -15,7 +23,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Store
 
 _NOUNS = {"topics.json": "topic", "subscriptionGroup.json": "group"}
-_COMPARED = ("consumerOffset.json", "lmqConsumerOffset.json", "delayOffset.json", *_NOUNS)
 _ONLY = (Change.ONLY_A, Change.ONLY_B)
 
 
@@ -27,11 +34,10 @@ def diff_settings(a: Store, b: Store, comparison: StoreComparison) -> Iterator[D
             comparison.note(f"only {'AB'[have.index(True)]} has a config; it is not compared")
         return
     for side, store in zip("AB", (a, b), strict=True):
-        for name in OTHER_KEEPERS:
-            if store.config is not None and (store.config / name).is_directory():
-                comparison.note(f"{side}: config/{name} is a database of settings; they are not compared")
-                return
-    for name in _COMPARED:
+        if name := database_in(store.config):
+            comparison.note(f"{side}: config/{name} is a database of settings; they are not compared")
+            return
+    for name in (*OFFSET_FILES, *_NOUNS):
         kind = CONFIG_KINDS[name]
         documents = [_document(store, kind, comparison) for store in (a, b)]
         if documents[0] is None or documents[1] is None:
@@ -40,8 +46,9 @@ def diff_settings(a: Store, b: Store, comparison: StoreComparison) -> Iterator[D
                 comparison.note(f"only {has} has a config/{name} that can be read; it is not compared")
             continue
         limiter = DifferenceLimiter(comparison, f"config/{name}")
-        rows = _offsets if kind.numbers else _entries
-        yield from limiter.add_all(rows(kind, documents[0], documents[1], comparison))
+        sides = [_settings_in(document, kind) for document in documents if document is not None]
+        comparison.compared["settings"] += len({*sides[0], *sides[1]})
+        yield from limiter.add_all(_differences(f"config/{name}", *sides))
         yield from limiter.finish()
 
 
@@ -58,71 +65,58 @@ def _document(store: Store, kind: ConfigKind, comparison: StoreComparison) -> Do
     return document if is_known and isinstance(document, dict) else None
 
 
-def _offsets(
-    kind: ConfigKind, ours: Document, theirs: Document, comparison: StoreComparison
-) -> Iterator[Difference]:
-    sides = offsets_of(ours, kind), offsets_of(theirs, kind)
-    places = sorted({*sides[0], *sides[1]}, key=lambda place: (place.entry, _number(place.inner)))
-    comparison.compared["settings"] += len(places)
-    for place in places:
-        offsets = [side.get(place) for side in sides]
-        if offsets[0] != offsets[1]:
-            reader = place.reader(kind)
-            who = place.entry if reader is None else f"{reader[0]} in {reader[1]}/{reader[2]}"
-            where = {} if reader is None else {"topic": reader[1], "queue_id": reader[2]}
-            values: list[dict[str, Value] | None] = [
-                None if offset is None else {"offset": offset} for offset in offsets
-            ]
-            yield _difference(kind, f"offset of {who}", values, **where)
+class _Setting(NamedTuple):
+    """A setting of a file: its name in a sentence, its place in a difference, and its value."""
+
+    name: str
+    place: dict[str, Any]
+    value: object
 
 
-def _number(text: str | None) -> tuple[int, str]:
-    return (len(text), text) if text else (0, "")
+_Settings = dict[tuple[str | int, ...], _Setting]
+"""By what orders them."""
 
 
-def _entries(
-    kind: ConfigKind, ours: Document, theirs: Document, comparison: StoreComparison
-) -> Iterator[Difference]:
-    sides = [
-        {(table, name): value for table, name, value in entries_of(side, kind)} for side in (ours, theirs)
-    ]
-    places = sorted({*sides[0], *sides[1]})
-    comparison.compared["settings"] += len(places)
-    for place in places:
-        entries = [side.get(place) for side in sides]
-        if entries[0] == entries[1]:
+def _settings_in(document: Document, kind: ConfigKind) -> _Settings:
+    """Return the offsets of a document, or its topics or groups."""
+    found: _Settings = {}
+    for table, entry, value in () if kind.numbers else entries_of(document, kind):
+        place: dict[str, Any] = {"topic": entry} if kind.name == "topics.json" else {}
+        found[table, entry] = _Setting(f"{_NOUNS[kind.name]} {entry}", place, value)
+    for at, offset in offsets_of(document, kind).items() if kind.numbers else ():
+        reader, number = at.reader(kind), at.inner or ""
+        who = at.entry if reader is None else f"{reader[0]} in {reader[1]}/{reader[2]}"
+        place = {} if reader is None else {"topic": reader[1], "queue_id": reader[2]}
+        order = at.entry, len(number), number, at.table
+        found[order] = _Setting(f"offset of {who}", place, {"offset": offset})
+    return found
+
+
+def _differences(file: str, ours: _Settings, theirs: _Settings) -> Iterator[Difference]:
+    for order in sorted({*ours, *theirs}):
+        pair = ours.get(order), theirs.get(order)
+        known = pair[0] or pair[1]
+        if known is None or (pair[0] and pair[1] and pair[0].value == pair[1].value):
             continue
-        members = [entry if isinstance(entry, dict) else {} for entry in entries]
-        unequal = [
+        members = [one.value if one and isinstance(one.value, dict) else {} for one in pair]
+        names = [
             name
             for name in sorted({*members[0], *members[1]})
             if members[0].get(name) != members[1].get(name)
         ]
-        values: list[dict[str, Value] | None] = [
-            None if entry is None else {name: _text(member[name]) for name in unequal if name in member}
-            for entry, member in zip(entries, members, strict=True)
-        ]
-        what = f"{_NOUNS[kind.name]} {place[1]}"
-        yield _difference(kind, what, values, topic=place[1] if kind.name == "topics.json" else None)
+        a, b = (
+            None if one is None else {name: _text(own[name]) for name in names if name in own}
+            for one, own in zip(pair, members, strict=True)
+        )
+        change, sentence = Change.CHANGED, f"{known.name}: "
+        if a is not None and b is not None:
+            sentence += ", ".join(f"{one} {a.get(one, 'none')} and {b.get(one, 'none')}" for one in names)
+        else:
+            side, only = (1, b) if a is None else (0, a)
+            offset = f": {only['offset']}" if only is not None and [*only] == ["offset"] else ""
+            change, sentence = _ONLY[side], f"only {'AB'[side]} has the {known.name}{offset}"
+        yield Difference(file, change, sentence, a=a, b=b, **known.place)
 
 
 def _text(value: object) -> Value:
     return value if isinstance(value, (int, str)) else str(value)
-
-
-def _difference(
-    kind: ConfigKind,
-    what: str,
-    values: list[dict[str, Value] | None],
-    **where: Any,  # noqa: ANN401
-) -> Difference:
-    a, b = values
-    if a is not None and b is not None:
-        names = sorted({*a, *b})
-        texts = ", ".join(f"{name} {a.get(name, 'none')} and {b.get(name, 'none')}" for name in names)
-        return Difference(f"config/{kind.name}", Change.CHANGED, f"{what}: {texts}", a=a, b=b, **where)
-    side = 0 if b is None else 1
-    only = a if b is None else b
-    offset = f": {only['offset']}" if only is not None and [*only] == ["offset"] else ""
-    sentence = f"only {'AB'[side]} has the {what}{offset}"
-    return Difference(f"config/{kind.name}", _ONLY[side], sentence, a=a, b=b, **where)

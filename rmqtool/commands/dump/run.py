@@ -171,20 +171,16 @@ def dump_log(store: Store, request: DumpRequest, progress: Progress) -> Iterator
 def _through_queue(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row] | None:
     """Return the messages of a range of one queue by way of that queue; None for any other request."""
     wanted = request.messages
-    ranges = (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms)
-    if PathKind.CONSUMEQUEUE not in store.roots or ranges == (None, None, None):
-        return None
     if (
-        not isinstance(wanted.topic, str)
+        PathKind.CONSUMEQUEUE not in store.roots
+        or (wanted.from_queue_offset, wanted.begin_ms, wanted.end_ms) == (None, None, None)
+        or not isinstance(wanted.topic, str)
         or wanted.queue_id is None
-        or (not set(wanted.topic).isdisjoint("*?["))
+        or not set(wanted.topic).isdisjoint("*?[")
+        or (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync")
+        or request.columns is not None  # which must not depend on the content of a queue
+        or wanted.stored_topic is not None
     ):
-        return None
-    if (request.from_offset, request.to_offset, request.on_corrupt) != (None, None, "resync"):
-        return None
-    if (
-        request.columns is not None or wanted.stored_topic is not None
-    ):  # columns must not depend on the content of a queue
         return None
     queue = find_queue(store, wanted.topic, wanted.queue_id)
     if queue is None:
@@ -224,7 +220,7 @@ def _is_large(log: FileQueue, request: DumpRequest) -> bool:
         and not request.hex
         and request.on_corrupt == "resync"
         and request.messages.is_for_kernels
-        and all(_is_plain(segment.label) for segment in log.segments)
+        and all(segment.label.isascii() and segment.label.isprintable() for segment in log.segments)
         and _wanted_bytes(log, request) > LARGE_LOG_BYTES
     )
 
@@ -233,10 +229,6 @@ def _wanted_bytes(log: FileQueue, request: DumpRequest) -> int:
     begin, end = request.from_offset or 0, request.to_offset
     sizes = (min(segment.stop, end or segment.stop) - max(segment.start, begin) for segment in log.segments)
     return sum(max(0, size) for size in sizes)
-
-
-def _is_plain(text: str) -> bool:
-    return text.isascii() and text.isprintable()
 
 
 def _large_log(store: Store, log: FileQueue, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:

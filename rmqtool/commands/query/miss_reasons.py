@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from rmqtool.derived.queues import find_queue
+from rmqtool.derived.queues import find_queue, queue_ids_of
 from rmqtool.errors import EnvironmentFailureError, RmqtoolError
 from rmqtool.findings import Finding, Severity, codes, some
 from rmqtool.javacompat import id_spellings, split_keys
@@ -18,7 +17,8 @@ from rmqtool.lookup.topic_names import topics_of, unknown_topic
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import Record, record_at
-from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
+from rmqtool.store.kinds import PathKind
+from rmqtool.times import present_ms
 from rmqtool.topics import DEAD_LETTER_PREFIX, HALF_TOPIC, RETRY_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -211,7 +211,7 @@ def _state(context: QueryContext, physical_offset: int) -> str:
 
     record = record_at(context.store.commitlog, physical_offset)
     with suppress(EnvironmentFailureError):
-        now_ms = time.time_ns() // 1_000_000
+        now_ms = present_ms()
         state = None if record is None else state_of(SoundIndex(context.store), record, now_ms)
         return "" if state is None else f": {state}"
     return ""
@@ -249,7 +249,7 @@ def _advise_queue(context: QueryContext, topic: str, queue_id: int) -> None:
     store = context.store
     if queues_problem(store) is not None or find_queue(store, topic, queue_id) is not None:
         return
-    ids = sorted(queue.queue_id or 0 for kind in UNIT_QUEUE_KINDS for queue in store.queues(kind, topic))
+    ids = queue_ids_of(store, topic)
     has = f"the topic has the queues {some(map(str, ids))}" if ids else "the topic has none"
     message = f"no queue {topic}/{queue_id}; {has}"
     context.explanation.advise(Reason.QUEUE_MISSING, message, topic=topic, queueId=queue_id)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import suppress
 from functools import cached_property
 from itertools import islice
@@ -28,6 +27,7 @@ from rmqtool.rows.messages import MessageRows, host_text, offset_id_of
 from rmqtool.scan.classify import FoundEdge, ends_chain
 from rmqtool.scan.record_walk import find_log_end, first_record, record_defects, record_finding, walk_log
 from rmqtool.scan.records import Record, record_at
+from rmqtool.times import present_ms
 from rmqtool.topics import SCHEDULE_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ class Query:
 
         doubts = "--scan was given" if self._request.scan else None
         with suppress(EnvironmentFailureError):  # of the timer's checkpoint, which IO-DENIED reports
-            state = state_of(SoundIndex(self._store, doubts), record, time.time_ns() // 1_000_000)
+            state = state_of(SoundIndex(self._store, doubts), record, present_ms())
             if state is not None:
                 place = record.physical_offset
                 self._progress.note(f"log offset {place}: {state}")

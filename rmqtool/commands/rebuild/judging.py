@@ -116,9 +116,7 @@ def _expiry(store: Store, result: ReputResult, edge: FoundEdge) -> Iterator[Find
         return
     from rmqtool.retention.expiry import check_expiry, of_queues  # loads the prediction
 
-    last = find_log_end(edge).last
-    head = of_queues(store, None if last is None else last.head.store_timestamp_ms, result.plans)
-    yield from check_expiry(store, head)
+    yield from check_expiry(store, of_queues(store, find_log_end(edge).last_ms, result.plans))
 
 
 def _illegal_queues(result: ReputResult) -> dict[tuple[bytes, int], int]:

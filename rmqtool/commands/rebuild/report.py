@@ -326,14 +326,12 @@ class RebuildReport:
         if self.uncompared:
             return f"{damage}No verdict, some present files could not be read: {self._made()}"
         doubt = f"Settings in doubt ({', '.join(self.doubtful_settings)}): " if self.doubtful_settings else ""
-        part = f"A part, {self._limit()}: " if self.partial else ""
+        limit = "as requested" if self.asked.is_partial else "up to the confirm offset"
+        part = f"A part, {limit}: " if self.partial else ""
         lost = self._lost()
         assumed = f"; assumed: {', '.join(self.assumed)}" if self.assumed else ""
         plain = "" if damage or doubt or part or assumed or self.log_losses.messages else "Complete: "
         return f"{damage}{doubt}{part}{plain}{self._made()}{lost}{assumed}"
-
-    def _limit(self) -> str:
-        return "as requested" if self.asked.is_partial else "up to the confirm offset"
 
     def _lost(self) -> str:
         """Return the losses of the log itself; empty without any."""

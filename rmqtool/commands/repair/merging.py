@@ -8,25 +8,17 @@ might not load, or that is no plain data, is refused before anything is written.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rmqtool.derived.queues import unit_of
-from rmqtool.doctor import (
-    OTHER_KEEPERS,
-    ConfigKind,
-    CopyState,
-    Document,
-    entries_of,
-    read_bytes,
-)
+from rmqtool.doctor import OFFSET_FILES, ConfigKind, CopyState, Document, database_in, entries_of, read_bytes
 from rmqtool.doctor.choices import DELAYS, OffsetPlace, QueueEnds, offsets_of
 from rmqtool.doctor.offset_evidence import client_offsets
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import counted
-from rmqtool.lookup.delivery import SoundIndex, copies_below
-from rmqtool.scan.records import record_at
+from rmqtool.lookup.delivery import SoundIndex, copies_below, record_in
 from rmqtool.store import PathKind
 from rmqtool.store.broker_json import LARGEST_CONFIG
 from rmqtool.store.disk import Disk
@@ -35,16 +27,10 @@ from rmqtool.store.names import component_problem, real_path
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from rmqtool.doctor.choices import ConfigDiagnosis
+    from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from rmqtool.store import Store
 
-MERGED = (
-    "topics.json",
-    "subscriptionGroup.json",
-    "consumerOffset.json",
-    "lmqConsumerOffset.json",
-    "delayOffset.json",
-)
+MERGED = ("topics.json", "subscriptionGroup.json", *OFFSET_FILES)
 """The files that are merged, topics first."""
 
 _LAST_RESORTS = {"sent-back", "oldest", "newest", "queues", "groups", "empty"}
@@ -146,7 +132,7 @@ class _ClientFile:
 
     def document(self, kind: ConfigKind) -> Document | None:
         """Return what it says of the store's broker; None of other files than consumer offsets."""
-        if kind.name != MERGED[2]:
+        if kind.name != OFFSET_FILES[0]:
             return None
         label, group = str(self._file), real_path(self._file).parent.name
         _check_name(label, group.replace("@", "/"))
@@ -202,11 +188,9 @@ class _OtherStore:
         """Whether both stores have a message at a queue offset, and not the same."""
         raws = []
         for store in self._stores:
-            try:
-                unit = unit_of(store, topic, queue_id, number)
-                record = None if unit is None else record_at(store.commitlog, unit.physical_offset)
-            except EnvironmentFailureError:
-                record = None  # shows no other message
+            record = None
+            with suppress(EnvironmentFailureError):  # shows no other message
+                record = record_in(store, topic, queue_id, number)
             raws.append(None if record is None else record.raw)
         return None not in raws and raws[0] != raws[1]
 
@@ -317,11 +301,10 @@ def _own(diagnosis: ConfigDiagnosis | None, wanted: str | None) -> tuple[Documen
         return {}, {}
     if diagnosis.is_sound:
         return diagnosis.copies[0].document, {}
-    names = [choice.name for choice in diagnosis.choices]
-    if wanted is not None and wanted not in names:
-        raise UsageError(f"--config {diagnosis.file}={wanted}: choose from {', '.join(names) or 'none'}")
-    chosen = wanted or next((name for name in names if name not in _LAST_RESORTS), None)
-    own = None if chosen is None else diagnosis.choice(chosen)
+    if wanted is not None:
+        own: ConfigChoice | None = diagnosis.wanted(wanted)
+    else:
+        own = next((choice for choice in diagnosis.choices if choice.name not in _LAST_RESORTS), None)
     resort = diagnosis.choice("queues") or diagnosis.choice("groups")
     return ({} if own is None else own.document, {} if resort is None else resort.document)
 
@@ -348,12 +331,11 @@ def _table(document: Document, name: str) -> Document:
 
 
 def _refuse_database(store: Store) -> None:
-    for name in OTHER_KEEPERS:
-        if store.config is not None and (store.config / name).is_directory():
-            raise RefusedError(
-                f"{store.config / name}: a database keeps the settings of that store, and JSON files"
-                " beside it are old; nothing was changed"
-            )
+    if name := database_in(store.config):
+        raise RefusedError(
+            f"{store.config}/{name}: a database keeps the settings of that store, and JSON files"
+            " beside it are old; nothing was changed"
+        )
 
 
 def _disk(root: Path) -> Disk:

@@ -20,15 +20,13 @@ from rmqtool.derived.positions import loaded_checkpoint
 from rmqtool.doctor import CONFIG_KINDS
 from rmqtool.doctor.diagnose import diagnose
 from rmqtool.errors import EnvironmentFailureError, UsageError
-from rmqtool.findings import FailOn, Findings, Structure, codes, counted, status_of
+from rmqtool.findings import FailOn, Structure, codes, counted, status_of
 from rmqtool.formats.checkpoint import CHECKPOINT_FILE_SIZE, CHECKPOINTS, CheckpointFields
 from rmqtool.outcomes import Action, best, outcome_of
 from rmqtool.recovery.loaded import checkpoint_of_end
 from rmqtool.store import PathKind, Store
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from rmqtool.check import VerifyReport
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from rmqtool.io import Location
@@ -111,18 +109,15 @@ class _Planner:
         merged = self._merge({diagnosis.file: diagnosis for diagnosis in diagnoses})
         unused -= merged
         unsound = [
-            diagnosis
-            for diagnosis in diagnoses
-            if not diagnosis.is_sound and diagnosis.file.rpartition("/")[2] not in merged
+            diagnosis for diagnosis in diagnoses if not diagnosis.is_sound and diagnosis.name not in merged
         ]
         self.plan.configs = tuple(diagnosis for diagnosis in unsound if not diagnosis.denied)
         for copy in (diagnosis.denied[0] for diagnosis in unsound if diagnosis.denied):
             self._leave(RepairPart.SETTINGS, copy.file, copy.reason)
             unused -= {name for name in unused if f"config/{name}".startswith(copy.file)}
         for config in self.plan.configs:
-            name = config.file.rpartition("/")[2]
-            unused.discard(name)
-            chosen = self._choice(config, self._request.choices.get(name))
+            unused.discard(config.name)
+            chosen = self._choice(config, self._request.choices.get(config.name))
             if chosen is not None:
                 self.plan.texts[config.file] = chosen.data(self._root)
                 self._put(RepairPart.SETTINGS, config.file, f"{chosen.name}: {chosen.about}")
@@ -145,10 +140,9 @@ class _Planner:
             if not merged.is_changed:
                 continue
             names.add(name)
-            if self._is_reached_by_link(file):
-                why = f"{file} is a link, or is reached by one: put the file itself in its place"
-                self._leave(RepairPart.SETTINGS, file, why)
-            elif file in diagnoses and diagnoses[file].denied:
+            if self._is_left_as_link(file, file):
+                continue
+            if file in diagnoses and diagnoses[file].denied:
                 self._leave(RepairPart.SETTINGS, file, "a copy of it may not be read")
             else:
                 self.plan.texts[file] = merged.data
@@ -156,27 +150,26 @@ class _Planner:
         return names
 
     def _choice(self, diagnosis: ConfigDiagnosis, wanted: str | None) -> ConfigChoice | None:
-        links = [copy.file for copy in diagnosis.copies if self._is_reached_by_link(copy.file)]
-        if links:  # its new owner could read what only the caller may
-            why = f"{links[0]} is a link, or is reached by one: put the file itself in its place"
-            self._leave(RepairPart.SETTINGS, diagnosis.file, why)
+        if any(self._is_left_as_link(copy.file, diagnosis.file) for copy in diagnosis.copies):
             return None
-        if wanted is None and diagnosis.obvious:
+        if wanted is not None:
+            return diagnosis.wanted(wanted)
+        if diagnosis.obvious:
             return diagnosis.choices[0]
-        found = None if wanted is None else diagnosis.choice(wanted)
-        names = ", ".join(choice.name for choice in diagnosis.choices)
-        if wanted is not None and found is None:
-            raise UsageError(
-                f"--config {diagnosis.file.rpartition('/')[2]}={wanted}: choose from {names or 'none'}"
-            )
-        if found is None:
-            what = f"choose its content: --config {diagnosis.file.rpartition('/')[2]}=NAME, of {names}"
-            nothing = "nothing is left of it: restore it from a backup or a replica before the next start"
-            self._leave(RepairPart.SETTINGS, diagnosis.file, what if names else nothing)
-        return found
+        why = f"choose its content: --config {diagnosis.name}=NAME, of {diagnosis.names}"
+        if not diagnosis.choices:
+            why = "nothing is left of it: restore it from a backup or a replica before the next start"
+            why += " (--settings-from OTHER)" if diagnosis.name in MERGED else ""
+        self._leave(RepairPart.SETTINGS, diagnosis.file, why)
+        return None
 
-    def _is_reached_by_link(self, path: str) -> bool:
-        return (self._root / path).real() != self._root.real() / path
+    def _is_left_as_link(self, path: str, file: str) -> bool:
+        """Leave a file that a link leads to: its new owner could read what only the caller may."""
+        is_link = (self._root / path).real() != self._root.real() / path
+        if is_link:
+            why = f"{path} is a link, or is reached by one: put the file itself in its place"
+            self._leave(RepairPart.SETTINGS, file, why)
+        return is_link
 
     def _put(self, part: RepairPart, path: str, why: str) -> None:
         status = (self._root / path).status()
@@ -250,8 +243,8 @@ class _Planner:
             return None
         for diagnosis in diagnose(self._store, made=self._made):
             if diagnosis.file == "config/topics.json" and not (diagnosis.is_sound or diagnosis.obvious):
-                names = ", ".join(choice.name for choice in diagnosis.choices)
-                return f"a broker loads batch queues only with it: --config topics.json=NAME, of {names}"
+                how = f"--config topics.json=NAME, of {diagnosis.names}"
+                return f"a broker loads batch queues only with it: {how}"
         return None
 
     def _worse(self) -> str | None:
@@ -339,14 +332,11 @@ def is_worse(before: VerifyReport, after: VerifyReport) -> bool:
         return now is not None and now.harm > was.harm
     counts, errors = before.findings.counts, before.findings.errors
     more = after.findings.errors.items()
+    failing = {
+        finding.code.code
+        for finding in after.findings
+        if status_of([(finding.severity, finding.structure)], FailOn.ERROR)
+    }
     return any(number > errors.get(structure, 0) for structure, number in more) or any(
-        number > counts.get(code, 0)
-        for code, number in after.findings.counts.items()
-        if code in _error_codes(after.findings)
+        number > counts.get(code, 0) for code, number in after.findings.counts.items() if code in failing
     )
-
-
-def _error_codes(findings: Findings) -> Iterator[str]:
-    for finding in findings:
-        if status_of([(finding.severity, finding.structure)], FailOn.ERROR):
-            yield finding.code.code

@@ -43,6 +43,7 @@ from rmqtool.store.journal import (
     is_done,
     journals,
     read_journal,
+    refusal,
     sweep,
     undo,
 )
@@ -233,6 +234,7 @@ def _locked(store: Store) -> Iterator[None]:
 
 _CONFIG = "config"
 _DERIVED_NAMES = frozenset(name for names in DERIVED.values() for name in names)
+_NO_JOURNAL = "is not a journal of a repair"
 _EXPIRED = "all its messages are expired; its files show the next queue offset"
 
 
@@ -357,13 +359,14 @@ def check_journal(journal: Journal, store: Store, disk: Disk) -> None:
     counts = journal.facts.get("findings")
     is_whole = isinstance(counts, dict) and all(type(count) is int for count in counts.values())
     if not is_whole or not isinstance(journal.facts.get("log"), list):
-        raise _not_ours(journal, "it does not say which log it was made for, and what was wrong")
+        why = "it does not say which log it was made for, and what was wrong"
+        raise refusal(journal.name, f"{_NO_JOURNAL}: {why}")
     for move in journal.moves:
         place, directory = journal.place(move)
         if not _is_movable(place, directory) and not (
             directory == ASIDE and _is_stray(place, journal, store, disk)
         ):
-            raise _not_ours(journal, f"it moves {place}, which no repair does")
+            raise refusal(journal.name, f"{_NO_JOURNAL}: it moves {place}, which no repair does")
 
 
 def _proof_of(disk: Disk, journal: Journal) -> Path:
@@ -407,13 +410,6 @@ def part_of(place: str) -> RepairPart:
     small = {"config": RepairPart.SETTINGS, "checkpoint": RepairPart.CHECKPOINT, "abort": RepairPart.ABORT}
     derived = {name: part for part, names in DERIVED.items() for name in names}
     return (small | derived | {"lock": RepairPart.ABORT}).get(first, RepairPart.STRAYS)
-
-
-def _not_ours(journal: Journal, why: str) -> RefusedError:
-    return RefusedError(
-        f"{journal.name}/journal.ndjson: is not a journal of a repair: {why}; nothing was changed. Check "
-        f"it, and move {journal.name} out of the store if it is not yours"
-    )
 
 
 def _is_movable(place: str, directory: str) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from contextlib import nullcontext
 from typing import TYPE_CHECKING
@@ -28,6 +27,7 @@ from rmqtool.scan.record_walk import walk_log
 from rmqtool.scan.records import Record
 from rmqtool.store import PathKind, Store
 from rmqtool.store.segments import label_of
+from rmqtool.times import present_ms
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +43,6 @@ _SMALL_BYTES = 8 << 20
 """A larger config file is named and not hashed."""
 
 _MOST_FILES = 500
-_NS_A_MS = 1_000_000
 
 
 def provenance_of(
@@ -69,7 +68,7 @@ def provenance_of(
     return Provenance(
         version=version,
         command=command,
-        made_ms=time.time_ns() // _NS_A_MS,
+        made_ms=present_ms(),
         settings={setting.name: setting for setting in store.settings},
         digests=tuple(digests),
     )
