@@ -90,15 +90,17 @@ def first_step(verdict: Verdict) -> str | None:
     if codes.ST_NO_COMMITLOG.code in verdict.report.findings.counts:
         steps.append("pass storePathCommitLog (-c broker.conf) if the log lies elsewhere")
     if codes.CL_MISNAMED.code in verdict.report.findings.counts:
-        steps.append("put back the file of the log that lies under another name (CL-MISNAMED)")
+        steps.append("on a copy, put back the file of the log that lies under another name (CL-MISNAMED)")
     if codes.CL_FOREIGN.code in verdict.report.findings.counts:
-        steps.append("put the right file in the place of that of another log (CL-FOREIGN)")
+        steps.append("on a copy, put the right file in the place of that of another log (CL-FOREIGN)")
     if lost:
         losses = _known_losses(verdict)
         readable = 0 if losses is None or losses.states is None else losses.states.readable
         kind = "lost or damaged" if readable else "lost"
         messages = several(lost, f"{kind if lost > readable else 'damaged'} message").removeprefix("1 ")
         steps.append(f"look for the {messages} in a replica or a backup: no command brings back what is lost")
+    if verdict.report.directories[1:] and (_next_words(verdict) or [""])[0] == "tar":
+        steps.append("let storePathCommitLog name the log of the copy wherever a broker starts on it")
     return "; ".join(steps) or None
 
 
@@ -465,7 +467,7 @@ def verify_document(verdict: Verdict) -> dict[str, Any]:
     commands = _commands(verdict)
     for outcome, value in zip(verdict.report.outcomes, document.get("outcomes", ()), strict=True):
         if outcome.refused is None:
-            value["command"] = shlex.join(commands.of(outcome.action, outcome.setting))
+            value["command"] = commands.line(outcome.action, outcome.setting)
     if verdict.part is not None:
         document["part"] = verdict.part
     if verdict.predictions:

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from typing import TYPE_CHECKING
 
-import click
 import pytest
 
-from rmqtool.cli.group import COMMANDS, ROOT
+from rmqtool.cli.group import COMMANDS
 from rmqtool.cli.manual import TOPICS
-from rmqtool.findings import CATALOG
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -33,20 +29,6 @@ def test_a_page_is_printed_without_marks(run: Callable[..., Run], topic: str) ->
     assert (found.status, found.err) == (0, "")
     assert found.out.startswith("# ")
     assert "<!--" not in found.out
-
-
-def test_commands_and_codes_of_incidents_are_there(run: Callable[..., Run]) -> None:
-    """What the page names can be pasted: commands with these options, and codes that verify has."""
-    page = run("help", "incidents").out
-    lines = re.findall(r"`(rmqtool [^`]*)`", page)
-    assert len(lines) > 30
-    for line in lines:
-        _, name, *words = shlex.split(line)
-        command = ROOT.get_command(click.Context(ROOT), name)
-        assert command is not None, line
-        options = {option for parameter in command.params for option in parameter.opts}
-        assert {word for word in words if word.startswith("-")} <= options, line
-    assert set(re.findall(r"`([A-Z]{2}-[A-Z-]+)`", page)) <= CATALOG.keys()
 
 
 def test_a_page_of_a_command_has_its_options(run: Callable[..., Run]) -> None:

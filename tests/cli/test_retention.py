@@ -70,6 +70,18 @@ def test_an_old_backup_loses_all_but_its_last_file(run: Runner, aged: Callable[.
     assert kept["next"].startswith("nothing is due for 3 days")
 
 
+@pytest.mark.parametrize("hours", [(240,), (400, 300, 200, 100, 100, 100, 90), (80, 0)])
+def test_what_is_said_to_prevent_a_deletion_prevents_it(
+    run: Runner, aged: Callable[..., Path], hours: tuple[float, ...]
+) -> None:
+    """Also of files that were due before the store came to rest."""
+    root = aged(*hours)
+    prevention = _report(run, root, "--at", NOON * 1000)["prevention"]
+    assert any(file["deleted"] for file in _report(run, root, "--at", FOUR)["files"])
+    kept = _report(run, root, "--at", FOUR, "-p", prevention)
+    assert not any(file["deleted"] for file in kept["files"])
+
+
 def test_without_a_time_it_is_the_next_that_deletes(run: Runner, aged: Callable[..., Path]) -> None:
     root = aged(240)
     document = _report(run, root)

@@ -122,7 +122,7 @@ def test_a_log_file_by_its_number_is_loaded_by_the_order_of_texts(
     done = run("verify", plain, "--predict-recovery")
     assert done.status == 5
     assert ("prediction skipped" in done.out) is not is_predicted
-    assert "First: put back the file of the log that lies under another name (CL-MISNAMED)" in done.out
+    assert "First: on a copy, put back the file of the log that lies under another name" in done.out
     assert f"Next: cp -a --sparse=always {plain} {plain}.copy" in done.out
 
 
@@ -266,6 +266,8 @@ def test_a_copy_has_the_log_that_lies_elsewhere(run: Callable[..., Run], tmp_pat
     shown = run("verify", store, *settings).out.splitlines()
     line = next(line for line in shown if line.startswith("Next: "))
     assert line.startswith(f"Next: tar -chSf {store}.copy.tar {store}")
+    told = any("storePathCommitLog name the log of the copy" in line for line in shown)
+    assert told is (apart == "setting")
     subprocess.run(shlex.split(line.removeprefix("Next: ")), check=True, capture_output=True)
     with tarfile.open(f"{store}.copy.tar") as archive:
         archive.extractall(tmp_path / "copy", filter="data")
