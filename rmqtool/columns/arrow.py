@@ -298,6 +298,10 @@ def _without_words(field: pa.Field) -> pa.Field:
     return field.with_type(field.type.value_type) if pa.types.is_dictionary(field.type) else field
 
 
+_NARROW_BYTES = 8 << 20
+"""Batches below this size are narrow: their row groups end by rows, not by bytes."""
+
+
 class Tables:
     """Parts of files that are batches."""
 
@@ -308,8 +312,13 @@ class Tables:
     def divided(
         self, columns: Columns, wanted: Iterable[tuple[str, Bools]]
     ) -> Iterator[tuple[str, pa.RecordBatch, int]]:
-        """Yield the batch of each file, and its size."""
+        """Yield the batch of each file, and its size.
+
+        A narrow one is a copy, as it waits for others of its row group in memory with room for all columns.
+        """
         batch = self._batches.batch(columns)
+        if batch.nbytes < _NARROW_BYTES:
+            batch = batch.copy_to(pa.default_cpu_memory_manager())
         for place, are_wanted in wanted:
             part = batch if are_wanted.all() else batch.filter(truths(are_wanted))
             yield place, part, part.nbytes
