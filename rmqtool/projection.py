@@ -75,7 +75,7 @@ _OTHERWISE = {
     "Step": "reason file message *facts",
     "StoreSummary": (
         "path kind settings=_noted_settings commitlog=log queues index index_coverage other_parts checkpoint"
-        " abort abort_process lock_holder log_losses before retention findings counts=findings.counts"
+        " epochs abort abort_process lock_holder log_losses before retention findings counts=findings.counts"
     ),
     "TagRule": "value=value.__str__ origin reason",
     "TopicsReport": (

@@ -16,8 +16,7 @@ from rmqtool.findings import Finding, Severity, codes, counted
 from rmqtool.formats.checkpoint import CHECKPOINT
 from rmqtool.formats.fields import offsets
 from rmqtool.store import PathKind, Store
-from rmqtool.store.root import EPOCHS
-from rmqtool.store.segments import denied_finding
+from rmqtool.store.segments import denied_finding, label_of
 from rmqtool.times import utc_text
 
 if TYPE_CHECKING:
@@ -68,27 +67,39 @@ def _ahead(label: str, times_ms: dict[str, int], latest_ms: int) -> Iterator[Fin
 
 
 def check_epochs(store: Store, log_end: int) -> Iterator[Finding]:
-    """Yield the finding of an epoch file that is none of this log, or that no broker loads."""
+    """Yield the finding of an epoch file that is none of this log, or that a start does not load."""
     try:
-        epochs = store.epochs
+        read = store.read_epochs
     except DeniedError:
         return  # IO-DENIED says so
-    if epochs is None:
+    if not read or store.settings.is_controlled is False:
         return
-    places = sorted(epochs.items())
+    (file, loaded), first = read[-1], read[0][0]
+    places = sorted((loaded or {}).items())
     unordered = [later for earlier, later in pairwise(places) if later[1] <= earlier[1]]
     beyond = [place for place in places if place[1] > log_end]
-    text = (
-        None if epochs else "it cannot be loaded, nor its .bak: its number of epochs or its checksum is wrong"
-    )
-    if unordered:
+    text = None
+    if loaded is None:
+        text = "a number in it is missing, or is none (NumberFormatException)"
+    elif not loaded:
+        text = "it cannot be loaded, nor its .bak: its number of epochs or its checksum is wrong"
+    elif unordered:
         text = f"epoch {unordered[0][0]} begins at {unordered[0][1]}, not after the epoch before it"
     elif beyond:
         text = f"epoch {beyond[0][0]} begins at {beyond[0][1]}, after the log's end, {log_end}"
+    elif file != first:
+        text = f"it cannot be loaded, and a start takes its .bak, which ends with epoch {places[-1][0]}"
     if text is not None:
-        yield Finding(code=codes.ST_EPOCHS, file=EPOCHS, message=text)
+        yield Finding(
+            code=codes.ST_EPOCHS,
+            file=label_of(file if loaded is None else first, store.base),
+            message=text,
+            severity_override=Severity.ERROR if loaded is None else None,
+            effect_override=_NO_START if loaded is None else None,
+        )
 
 
+_NO_START = "Does not start in controller mode, and does not try the .bak."
 _TIMER_CONTINUES = "Goes on by the timer log and its queue, and loses nothing."
 _DELAY_EFFECT = "Goes on at the queue's end; before 4.9.2 it delivers nothing more of the level."
 _DELAY_REMEDY = (

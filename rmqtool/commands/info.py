@@ -23,7 +23,7 @@ from rmqtool.scan.record_walk import find_log_end, first_record
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.store.layout import layout_findings
 from rmqtool.store.lock import lock_holder
-from rmqtool.store.segments import StoreFile, denied_finding
+from rmqtool.store.segments import StoreFile, denied_finding, label_of
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -104,6 +104,16 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
+class EpochsSummary:
+    """The epochs of controller mode; ``newest`` and its ``start`` are None where a broker loads none."""
+
+    file: str
+    number: int
+    newest: int | None
+    start: int | None
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSummary:
     """Summary of a store.
 
@@ -117,6 +127,7 @@ class StoreSummary:
         index_coverage: Their common coverage; None when no file has an item.
         other_parts: Other parts, of which only a log of DLedger was examined.
         checkpoint: Its fields; None when there is none.
+        epochs: Those of its epoch file; None when there is none.
         abort: Whether the store was not stopped cleanly, or runs.
         abort_process: The process id in it, which 5.x writes.
         lock_holder: The process that holds the store, in words.
@@ -139,6 +150,7 @@ class StoreSummary:
     index_coverage: IndexCoverage | None
     other_parts: tuple[Part, ...]
     checkpoint: rows.Checkpoint | None
+    epochs: EpochsSummary | None
     abort: bool
     abort_process: int | None
     lock_holder: str | None
@@ -171,9 +183,11 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
     log = None
     with denied.noted():
         log = _log_summary(store, findings)
-    checkpoint = process = holder = None
+    checkpoint = epochs = process = holder = None
     with denied.noted():
         checkpoint = read_checkpoint(store.checkpoint, [])
+    with denied.noted():
+        epochs = _epochs_summary(store)
     with denied.noted():
         process = _abort_process(store)
     with denied.noted():
@@ -224,6 +238,7 @@ def summarise(store: Store, max_findings: int = 10) -> StoreSummary:
             for part in store.parts
         ),
         checkpoint=None if checkpoint is None else rows.Checkpoint(*checkpoint),
+        epochs=epochs,
         abort=store.abort is not None,
         abort_process=process,
         lock_holder=None if holder is None else str(holder),
@@ -337,6 +352,14 @@ def _queue_summary(queue: Queue, start: int, end: int | None) -> tuple[QueueSumm
     queue.close()
     messages, files = bounds.max_offset - bounds.min_offset, queue.file_count
     return QueueSummary(queue.kind.value, queue.topic, queue.queue_id, files, *bounds, messages), beyond
+
+
+def _epochs_summary(store: Store) -> EpochsSummary | None:
+    if not store.read_epochs:
+        return None
+    file, loaded = store.read_epochs[-1]
+    newest, start = max((loaded or {}).items(), default=(None, None))
+    return EpochsSummary(label_of(file, store.base), len(loaded or {}), newest, start)
 
 
 def _coverage(index: tuple[IndexSummary, ...], log: LogSummary | None) -> IndexCoverage | None:

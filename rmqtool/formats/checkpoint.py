@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import struct
-import zlib
+from io import StringIO
 from typing import NamedTuple
 
 from construct import Int64sb, Struct
 
 from rmqtool.formats.fields import Decoder
+from rmqtool.javacompat import masked_crc32, parse_int, parse_long
 
 CHECKPOINT = Struct(
     "physicMsgTimestamp" / Int64sb * "physicMsgTimestamp; ms; last record of the last flushed segment",
@@ -22,6 +23,7 @@ CHECKPOINT = Struct(
 )
 CHECKPOINT_FILE_SIZE = 4096
 _SLACK_MS = 3000
+_PAIR = 2
 
 
 class CheckpointFields(NamedTuple):
@@ -79,17 +81,24 @@ TIMER_CHECKPOINTS = Decoder(TIMER_CHECKPOINT, TimerCheckpoint._make)
 
 
 def epochs_of(data: bytes) -> dict[int, int] | None:
-    """Return the physical offset at which each epoch begins; None of a file that no broker loads.
+    """Return the physical offset at which each epoch begins; empty of a file in whose place the .bak is read.
 
     The lines are the number of epochs, the CRC-32 of those after it (0: none), and ``EPOCH-OFFSET`` for each
-    (``CheckpointFile#read``, ``EpochFileCache.EpochEntrySerializer``, 5.3.3).
+    (``CheckpointFile#read``, ``EpochFileCache.EpochEntrySerializer``, 5.3.3, 5.5.1). None where a number is
+    missing: nobody catches that exception, and it ends the start, whatever the .bak has.
     """
-    lines = data.decode("ascii", "replace").splitlines(keepends=True)
     try:
-        count, checksum = map(int, lines[:2])
-        pairs = [line.split("-") for line in lines[2:]]
-        epochs = {int(epoch): int(offset) for epoch, offset in pairs}
-    except ValueError:
+        lines = [line.removesuffix("\n") for line in StringIO(data.decode(), newline=None)]
+    except UnicodeDecodeError:
+        return {}
+    heads = [parse_int(line) for line in (*lines, "", "")[:2]]
+    pairs = [pair for line in lines[2:] if len(pair := line.rstrip("-").split("-")) == _PAIR]
+    epochs: dict[int, int] = {}
+    for epoch, offset in ((parse_int(first), parse_long(second)) for first, second in pairs):
+        if epoch is None or offset is None:
+            return None
+        epochs[epoch] = offset
+    if None in heads:
         return None
-    computed = zlib.crc32("".join(lines[2:]).encode()) & 0x7FFFFFFF
-    return epochs if count == len(epochs) and checksum in {0, computed} else None
+    checksum = masked_crc32("".join(f"{line}\n" for line in lines[2:]).encode())
+    return epochs if heads[0] == len(pairs) and heads[1] in {0, checksum} else {}

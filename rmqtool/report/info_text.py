@@ -138,6 +138,9 @@ def _facts(summary: StoreSummary, zone: tzinfo | None) -> list[tuple[str, str]]:
         )
         for name, timestamp_ms in zip(("log", "queues", "index"), times, strict=True):
             facts.append((f"checkpoint, {name}", time_text(timestamp_ms, zone) if timestamp_ms else "-"))
+    if (epochs := summary.epochs) is not None:
+        newest = f"{epochs.number}, the newest {epochs.newest} from physical offset {epochs.start} on"
+        facts.append(("epochs", f"{epochs.file}: {newest if epochs.number else 'none that a broker loads'}"))
     facts += [
         (part.name, f"{part.path}: {'empty' if part.empty else part.note or 'not examined'}")
         for part in summary.other_parts
@@ -205,6 +208,7 @@ _LINES = (
     ("indexCoverage", "index-coverage"),
     ("otherParts", "part"),
     ("checkpoint", None),
+    ("epochs", "epochs"),
     ("logLosses", "log-losses"),
     ("findings", None),
 )

@@ -228,25 +228,33 @@ class Store(StoreFiles):
         (``CommitLog#getConfirmOffset``, 5.0.0+). Raises `DeniedError` if the checkpoint may not be read.
         """
         controlled, file = self.settings.is_controlled, self.around.checkpoint
-        has_epochs = self.root is not None and (self.root / EPOCHS).is_there()
-        if controlled is False or not (controlled or has_epochs):
+        if controlled is False or not (controlled or self.epochs is not None):
             return None
         head = b"" if file is None else file.read_at(0, CHECKPOINTS.size, [])
         return CHECKPOINTS.padded(head).confirm_phy_offset
 
     @cached_property
+    def epoch_file(self) -> Location | None:
+        """Place of the epochs of controller mode, be it there or not; None of a part of a store."""
+        return None if self.root is None else _epoch_file(self.root, self._opened[2])
+
+    @property
     def epochs(self) -> dict[int, int] | None:
         """Physical offset at which each epoch of controller mode begins, by the file or else its ``.bak``.
 
-        None without the file, empty if a broker loads neither. Raises `DeniedError` if one may not be read.
+        None without either, empty if a broker loads neither. Raises `DeniedError` if one may not be read.
         """
-        if self.root is None or not (self.root / EPOCHS).is_there():
-            return None
-        for name in (EPOCHS, f"{EPOCHS}.bak"):
-            path = self.root / name
-            if path.is_there() and (epochs := epochs_of(path.read_head(_LARGEST))):
-                return epochs
-        return {}
+        return self.read_epochs[-1][1] or {} if self.read_epochs else None
+
+    @cached_property
+    def read_epochs(self) -> list[tuple[Location, dict[int, int] | None]]:
+        """The files of epochs that a start reads, each with what `epochs_of` says, until one is loaded."""
+        read: list[tuple[Location, dict[int, int] | None]] = []
+        file = self.epoch_file
+        for place in () if file is None else (file, file.with_name(f"{file.name}.bak")):
+            if place.is_there() and not (read and read[-1][1] != {}):
+                read.append((place, epochs_of(place.read_head(_LARGEST))))
+        return read
 
     @property
     def has_only_unread_log(self) -> bool:
@@ -277,6 +285,8 @@ class Store(StoreFiles):
         Empty where all of it lies in its own directory.
         """
         places = dict.fromkeys(path for root in self.roots.values() for path in root.paths)
+        with suppress(DeniedError):  # IO-DENIED reports it
+            places |= dict.fromkeys(file for file, _ in self.read_epochs)
         apart = [str(path) for path in places if not path.is_relative_to(self.base)]
         is_linked = _is_link(self.base)
         with suppress(DeniedError):  # IO-DENIED reports it
@@ -361,10 +371,17 @@ def commitlog_directories(root: Location, given: Mapping[str, Setting]) -> tuple
     for name in ("storePathCommitLog", "readOnlyCommitLogStorePaths"):
         setting = given.get(name)
         if setting is not None and setting.value:
-            directories += _paths_of(setting, root, _conf_root(root, given))
+            directories += _paths_of(setting, root, given, own)
         elif name == "storePathCommitLog":
             directories.append((own.name, own))
     return tuple(dict.fromkeys(in_broker_order(directories))) or (own,)
+
+
+def _epoch_file(root: Location, given: Mapping[str, Setting]) -> Location:
+    """Return the place of epochs, by the rules of the log (``MessageStoreConfig#getStorePathEpochFile``)."""
+    setting = given.get("storePathEpochFile")
+    paths = [] if setting is None or not setting.value else _paths_of(setting, root, given, root / EPOCHS)
+    return paths[0][1] if paths else root / EPOCHS
 
 
 def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:
@@ -372,18 +389,21 @@ def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:
     return root.elsewhere(str(setting.value)) if setting is not None and setting.value else None
 
 
-def _paths_of(setting: Setting, root: Location, conf_root: Location | None) -> list[tuple[str, Location]]:
+def _paths_of(
+    setting: Setting, root: Location, given: Mapping[str, Setting], own: Location
+) -> list[tuple[str, Location]]:
+    """Return the paths of a setting; ``own`` is what the root has of it where no setting names it."""
     texts = str(setting.value).split(_SPLITTER)
     if not all(texts):
         raise UsageError(f"{setting.name}={setting.value!r}: a path in the list is empty")
-    paths = [(text, root.elsewhere(text)) for text in texts]
+    paths, conf_root = [(text, root.elsewhere(text)) for text in texts], _conf_root(root, given)
     if setting.note == OPTION_NOTE or (conf_root is not None and _same(conf_root, root)):
         return paths
     moved = [(text, _moved(path, root, conf_root)) for text, path in paths]
-    has_own = (root / DIRECTORY_NAMES[PathKind.COMMITLOG]).is_directory()
+    has_own = own.is_there()
     inside = [(text, path) for text, path in moved if path.is_relative_to(root)]
-    if has_own and not inside and setting.name == "storePathCommitLog":
-        return [(setting.name, root / DIRECTORY_NAMES[PathKind.COMMITLOG])]
+    if has_own and not inside and setting.name != "readOnlyCommitLogStorePaths":
+        return [(setting.name, own)]
     return inside if has_own else moved
 
 

@@ -143,6 +143,20 @@ def test_records_that_are_not_confirmed_are_in_the_text(run: Callable[..., Run],
         assert re.search(line, run(command, plain_copy, *controlled).out)
 
 
+def test_epochs_are_told(run: Callable[..., Run], plain_copy: Path) -> None:
+    """Of a file that is damaged, and has a .bak, those of the .bak."""
+    assert run("info", plain_copy, "--format", "json").document["epochs"] is None
+    file = plain_copy / "epochFileCheckpoint"
+    file.write_text("3\n0\n1-0\n")
+    assert "epochFileCheckpoint: none that a broker loads" in run("info", plain_copy).out
+    file.with_name(f"{file.name}.bak").write_text("2\n0\n1-0\n4-404\n")
+    told = run("info", plain_copy, "--format", "json").document["epochs"]
+    assert told == {"file": f"{file.name}.bak", "number": 2, "newest": 4, "start": 404}
+    assert (
+        "epochFileCheckpoint.bak: 2, the newest 4 from physical offset 404 on" in run("info", plain_copy).out
+    )
+
+
 def test_a_broker_at_work_is_named_and_reading_goes_on(run: Callable[..., Run], plain_copy: Path) -> None:
     (plain_copy / "lock").touch()
     holder = subprocess.Popen(

@@ -24,7 +24,7 @@ from rmqtool.commands.diff.verdict import CopiesVerdict
 from rmqtool.commands.explain import ExplainedLine
 from rmqtool.commands.export import ExportReport
 from rmqtool.commands.fleet import FleetSummary, StoreOutcome
-from rmqtool.commands.info import IndexCoverage, IndexSummary, LogSummary, Part, QueueSummary
+from rmqtool.commands.info import EpochsSummary, IndexCoverage, IndexSummary, LogSummary, Part, QueueSummary
 from rmqtool.commands.offsets import Progress
 from rmqtool.commands.query.consumption import ConsumptionState, Evidence
 from rmqtool.commands.query.copies import MessageCopy
@@ -312,6 +312,7 @@ def _info(definitions: Definitions) -> Schema:
         "indexCoverage": or_null(IndexCoverage),
         "otherParts": array_of(definitions.of(Part)),
         "checkpoint": or_null(rows.Checkpoint),
+        "epochs": or_null(EpochsSummary),
         **_STATE,
         "logLosses": or_null(LogLosses),
         "findings": array_of(definitions.of(Finding)),
@@ -334,6 +335,7 @@ def _info_line(definitions: Definitions) -> Schema:
         typed("index", IndexSummary),
         typed("index-coverage", IndexCoverage),
         typed("part", Part),
+        typed("epochs", EpochsSummary),
         typed("log-losses", LogLosses),
         definitions.of(rows.Checkpoint),
         definitions.of(Finding),

@@ -202,6 +202,30 @@ def test_a_copy_is_not_mixed_with_the_live_store_of_its_conf(tmp_path: Path) -> 
     assert open_store(copy, broker_conf=conf).commitlog.directories == (location_of(copy / "commitlog"),)
 
 
+def test_epochs_elsewhere_are_those_of_the_setting(tmp_path: Path) -> None:
+    """A copy has its own, or those beside it, where its broker.conf names the live paths."""
+    live, copy, elsewhere = tmp_path / "live", tmp_path / "copy", tmp_path / "epochs" / "one"
+    for root in (live, copy):
+        shutil.copytree(PLAIN, root)
+    elsewhere.parent.mkdir()
+    elsewhere.write_text("2\n0\n1-0\n2-404\n")
+    (live / "within").write_text("1\n0\n5-0\n")
+    conf = tmp_path / "broker.conf"
+    conf.write_text(f"storePathRootDir={live}\nstorePathEpochFile={elsewhere}\n")
+    store = open_store(live, broker_conf=conf)
+    assert (store.epochs, store.confirm_offset) == ({1: 0, 2: 404}, 0)
+    assert store.directories == (str(location_of(live)), str(location_of(elsewhere)))
+    assert open_store(live).epochs is None
+    assert open_store(copy, properties=[f"storePathEpochFile={elsewhere}"]).epochs == {1: 0, 2: 404}
+    (copy / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
+    assert open_store(copy, broker_conf=conf).epochs == {1: 0}
+    conf.write_text(f"storePathRootDir={live}\nstorePathEpochFile={live}/within\n")
+    assert open_store(live, broker_conf=conf).epochs == {5: 0}
+    shutil.copyfile(live / "within", copy / "within")
+    (copy / "within").write_text("1\n0\n6-0\n")
+    assert open_store(copy, broker_conf=conf).epochs == {6: 0}
+
+
 def test_an_empty_path_in_the_list_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="empty"):
         open_store(tmp_path, properties=["storePathCommitLog=/a,,/b"])

@@ -71,7 +71,7 @@ def judge_copies(
         following = tuple(
             Following(slave.side, Answer.UNKNOWN, doubt)
             if doubt
-            else _by_epochs((slave, master), stores, parting.log_offset)
+            else _by_epochs((slave, master), stores, histories, parting.log_offset)
             if is_controlled
             else _following((slave, master), stores, histories, parting.log_offset)
             for slave, master in (shares[::-1], shares)
@@ -147,11 +147,11 @@ def _doubt(stores: tuple[Store, Store], histories: Histories) -> str:
         return "not all of the logs could be compared"
     if any(segment.framing is not PLAIN for store in stores for segment in store.commitlog):
         return "the members of a DLedger group settle it themselves, by their entries' terms"
-    if _is_controlled(stores) and not all(store.epochs for store in stores):
-        return (
-            "in controller mode a slave cuts its log itself, where its epochs part from the master's, and not"
-            " both stores have an epochFileCheckpoint that a broker loads"
-        )
+    for store, side in zip(stores, "AB", strict=True):
+        if store.confirm_offset is not None and store.read_epochs and store.read_epochs[-1][1] is None:
+            return (
+                f"no broker in controller mode starts with the epoch file of {side}: rmqtool verify has more"
+            )
     lines = {release.line for store in stores for release in store.settings.candidates}
     if not set.intersection(*({r.line for r in store.settings.candidates} for store in stores)):
         return f"they are of releases {' and '.join(sorted(lines))}, and that was never tried"
@@ -163,13 +163,21 @@ def _is_controlled(stores: tuple[Store, Store]) -> bool:
 
 
 def _by_epochs(
-    pair: tuple[LogShare, LogShare], stores: tuple[Store, Store], parting: int | None
+    pair: tuple[LogShare, LogShare], stores: tuple[Store, Store], histories: Histories, parting: int | None
 ) -> Following:
-    """Return what becomes of a slave in controller mode (``AutoSwitchHAClient#doTruncate``, 5.3.3)."""
+    """Return what becomes of a slave in controller mode (``AutoSwitchHAClient#doTruncate``, 5.3.3, 5.5.1)."""
     slave, master = pair
     name = master.side.upper()
     log = stores["ab".index(slave.side)].commitlog
-    mine, theirs = (_epoch_ends(stores["ab".index(share.side)].epochs or {}, share.end) for share in pair)
+    own, others = (stores["ab".index(share.side)].epochs or {} for share in pair)
+    if not own:  # nothing is compared
+        following = _following(pair, stores, histories, parting)
+        place = following.cut_at or slave.end or master.start
+        if not 0 < place < min(others.values(), default=master.end):
+            return following
+        why = f"it has no epochs, and none of {name}'s has byte {place}, from which {name} would have to send"
+        return Following(slave.side, Answer.COPY, f"{why}: nothing is copied")
+    mine, theirs = _epoch_ends(own, slave.end), _epoch_ends(others, master.end)
     joint = max((start for start in mine if start in theirs), default=None)
     if joint is None:
         why = f"no epoch of it begins where {name}'s does: nothing is copied"
@@ -193,7 +201,7 @@ def _by_epochs(
 def _epoch_ends(epochs: dict[int, int], log_end: int) -> dict[tuple[int, int], int]:
     """Return where each epoch ends, by its number and start; the last one with the log."""
     places = sorted(epochs.items())
-    return dict(zip(places, [*(start for _, start in places[1:]), log_end], strict=True))
+    return dict(zip(places, [*(start for _, start in places[1:]), log_end], strict=False))
 
 
 def _begins_at(log: FileQueue, offset: int) -> bool:
@@ -213,7 +221,7 @@ def _following(
     log, files = (stores["ab".index(share.side)].commitlog for share in pair)
     if not slave.end:
         last = files.segments[-1].start if len(files) else 0
-        if not last:
+        if not last or _is_controlled(stores):
             return Following(slave.side, Answer.YES, f"its log is empty, and gets all of {name}'s")
         why = f"its log is empty: {name} sends only its last file, from byte {last} on"
         return Following(slave.side, Answer.LAST_FILE, why)

@@ -299,7 +299,7 @@ def test_a_field_without_checksum_is_no_parting_if_equal_records_follow(
 
 
 def test_of_other_kinds_no_slave_is_judged(common: Written, tmp_path: Path) -> None:
-    """Two lines of releases, controller mode, DLedger: nothing is said of how they follow."""
+    """Two lines of releases, epochs that end the start, DLedger: nothing is said of how they follow."""
     roots = [common.write(tmp_path / name) for name in "ab"]
     old, new = (
         rmqtool.open(root, broker_version=version)
@@ -311,7 +311,10 @@ def test_of_other_kinds_no_slave_is_judged(common: Written, tmp_path: Path) -> N
     assert answers(differences.comparison.verdict) == ["unknown", "unknown"]
     (roots[0] / "epochFileCheckpoint").write_text("1\n0\n1-0\n")
     verdict = verdict_of(roots[0], roots[1])
-    assert ["not both stores" in each.why for each in verdict.following] == [True, True]
+    assert {each.slave: each.answer.value for each in verdict.following} == {"a": "copy", "b": "as-it-is"}
+    (roots[1] / "epochFileCheckpoint").write_text("1\n")
+    verdict = verdict_of(roots[0], roots[1])
+    assert ["no broker in controller mode starts" in each.why for each in verdict.following] == [True, True]
     ledger = fixture("plain-5.3.3").parents[1] / "dledger" / "dledger-5.3.3"
     verdict = verdict_of(ledger, ledger)
     assert verdict.histories == "equal"
