@@ -6,7 +6,7 @@ Packages, lowest first; imports go down only (``tests/house`` enforces it):
 ``releases`` rules of each release; ``caches`` files kept between runs; ``version`` of rmqtool;
 ``progress`` remarks of a command at work; ``projection`` results as JSON; ``times`` as users give them;
 ``options`` declarations of options;
-``formats`` layouts as construct schemas; ``javacompat`` Java's strings, numbers and checksums;
+``javacompat`` Java's strings, numbers and checksums; ``formats`` layouts as construct schemas;
 ``findings`` everything that can be wrong; ``kernels`` machine code, the only package that knows numba;
 ``io`` storage; ``store`` files and settings; ``engine`` local threads and Spark;
 ``scan`` bytes of log to messages and gaps; ``derived`` readers of queues, index and checkpoint;
