@@ -507,7 +507,7 @@ class StoreAccount:
                     position=0,
                     length=segment.size_bytes,
                     physical_offset=segment.start,
-                    message="its records are not listed; units or index items lead to other places in it",
+                    message="units or index items have other places in it than its records, or other keys",
                 )
         if losses.states is not None and len(self.surveyed.unreached):
             yield unreached_finding(self.surveyed)

@@ -5,7 +5,8 @@ places in such a file and to none of its records, and the queue offsets of its r
 file before nor to the one after. Units made of another log fail the first test in every file; a queue that is
 damaged fails the second. Where no unit leads into a file, the items of the index are what lists its messages.
 The log of a replica that parted has the same queue offsets: queues and index then list the same places,
-and neither lists the records.
+and neither lists the records. A log to which the same was sent can even have all records in the same places:
+store times step back at one bound of such a file, then, and the items of the index there have other keys.
 """
 
 from __future__ import annotations
@@ -18,7 +19,9 @@ import numpy as np
 from rmqtool.derived.index_files import opened_index_files
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.genuine.records import by_queue
+from rmqtool.javacompat import index_key_hash
 from rmqtool.kernels.compare import are_among
+from rmqtool.scan.records import record_at
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ if TYPE_CHECKING:
 
 _FEW = 16
 """Places that are listed in vain, and records that are not listed, for each that is met by chance."""
+_SAMPLED = 16
+_PROOFS = 4
+"""Messages of a file whose keys are compared with the index, and those that must have items there."""
 
 
 class _Listing(NamedTuple):
@@ -56,13 +62,14 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
         from_zero: whether the log begins at 0, so every queue begins at 0, too.
     """
     log = _Files(copy)
+    twins = log.twins(evidence.stores)
     queues = {key: rows for key, rows in evidence.units.items() if not key[0].startswith(LMQ_PREFIX)}
     listed = np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in queues.values())])
     listing = _Listing(log.count(listed), log.count(copy.units["log_offset"][log.own & confirmed]))
     records, damaged = (log.count(rows["log_offset"]) for rows in (copy.records, copy.records[copy.damaged]))
     suspects, unlisted = listing.fails_in(records), (listing.leads == 0) & (records > 0)
     if not (suspects | unlisted).any():
-        return np.empty(0, np.int64)
+        return np.flatnonzero(twins)
     parted, whole = log.parted(queues, listing.leads, from_zero=from_zero), 2 * damaged < records
     if (np.where(parted, unlisted, suspects) & whole).any():
         places = _places_of_items(evidence.stores)
@@ -72,7 +79,7 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
         agreed = log.count(listed[are_among(listed, places[~is_record])])
         parted |= fails & (2 * agreed > listing.leads)
         suspects |= unlisted & fails
-    return np.flatnonzero(suspects & parted & whole)
+    return np.flatnonzero(suspects & parted & whole | twins)
 
 
 def _places_of_items(stores: list[Store]) -> Int64s:
@@ -96,6 +103,48 @@ class _Files:
         """Return how many of some places lie in each file, ``(files,)``."""
         numbers = self.copy.file_numbers(places[places < self.copy.log.stop])
         return np.bincount(numbers[numbers >= 0], minlength=len(self.starts))
+
+    def twins(self, stores: list[Store]) -> Bools:
+        """Return the files, ``(files,)``, for whose places the index has items, but of other messages."""
+        sound = self.copy.records[~self.copy.damaged]
+        files, (first, last) = len(self.starts), np.zeros((2, len(self.starts)), np.int64)
+        numbers, times = self.copy.file_numbers(sound["log_offset"]), sound["store_timestamp_ms"]
+        present = np.unique(numbers)
+        first[present] = times[np.searchsorted(numbers, present)]
+        last[present] = times[np.searchsorted(numbers, present, "right") - 1]
+        steps = np.zeros(files + 1, bool)
+        steps[present[1:]] = first[present[1:]] < last[present[:-1]]
+        if not steps.any():
+            return np.zeros(files, bool)
+        listing = self._listed_keys(sound["log_offset"], numbers, stores)
+        fails = listing.fails_in(listing.leads * _FEW) & (listing.leads >= _PROOFS)
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], fails, [False]]).astype(np.int8)))
+        for start, stop in edges.reshape(-1, 2).tolist():
+            fails[start:stop] = steps[start] or steps[stop]
+        return np.asarray(fails)
+
+    def _listed_keys(self, places: Int64s, numbers: Int64s, stores: list[Store]) -> _Listing:
+        """Return of some messages of each file those with items, and those with one of their unique key."""
+        sampled: dict[int, tuple[int, int]] = {}
+        for number in np.unique(numbers).tolist():
+            of_file = places[slice(*np.searchsorted(numbers, [number, number + 1]).tolist())]
+            for place in of_file[:: -(-len(of_file) // _SAMPLED)].tolist():
+                record = record_at(self.copy.log, place)
+                unique = None if record is None else record.properties.get("UNIQ_KEY")
+                if record is not None and unique is not None:
+                    sampled[place] = number, index_key_hash(record.topic, unique)
+        listed: dict[int, set[int]] = {}
+        with suppress(EnvironmentFailureError):
+            for store in stores:
+                for index in opened_index_files(store):
+                    for place, key_hash in index.hashes_at(np.array([*sampled], np.int64)):
+                        listed.setdefault(place, set()).add(key_hash)
+        found = [
+            (number, key in listed[place]) for place, (number, key) in sampled.items() if place in listed
+        ]
+        of_files, hits = np.array(found, np.int64).reshape(-1, 2).T
+        leads = np.bincount(of_files, minlength=len(self.starts))
+        return _Listing(leads, np.bincount(of_files[hits > 0], minlength=len(self.starts)))
 
     def parted(self, queues: Mapping[tuple[str, int], Rows], leads: Int64s, *, from_zero: bool) -> Bools:
         """Return at which files more queues break off, at their bounds or over them, than go on there.

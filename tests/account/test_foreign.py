@@ -11,6 +11,7 @@ import rmqtool
 from rmqtool.findings import codes
 from rmqtool.outcomes import Action, best, outcome_of
 from tests.benchmarks.make_log import LogShape, write_store
+from tests.broker.damaged_states import of_others
 from tests.salvage.campaign import records_of
 from tests.store.fixture_stores import fixture
 
@@ -120,6 +121,35 @@ def test_a_foreign_first_file_has_no_queue_in_common_with_the_next(tmp_path: Pat
     shutil.copytree(fixture("expiredhead-5.5.1"), root)
     shutil.copyfile(fixture("extbitmap-5.5.1") / "commitlog" / _THIRD, root / "commitlog" / _THIRD)
     assert _foreign(root) == [f"commitlog/{_THIRD}"]
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "file"),
+    [
+        ("expiredhead-5.5.1", "expiredhead-5.3.3", 32768),
+        ("plain-5.3.3", "plain-5.4.0", 24576),
+        ("tags-5.5.1", "tags-5.4.0", 16384),
+    ],
+)
+def test_other_keys_show_a_file_of_a_log_to_which_the_same_was_sent(
+    name: str, other: str, file: int, tmp_path: Path
+) -> None:
+    """Its records have the places, the queue offsets and the tags of this log's."""
+    root, path = tmp_path / "store", f"{file:020d}"
+    shutil.copytree(fixture(name), root)
+    log_file, twin = root / "commitlog" / path, fixture(other) / "commitlog" / path
+    log_file.write_bytes(of_others(log_file))  # whose store times are this log's: the index may be wrong
+    assert _foreign(root) == []
+    log_file.write_bytes(of_others(twin))
+    assert _foreign(root) == [f"commitlog/{path}"]
+    with rmqtool.open(root) as store:
+        chosen = best(store.verify(jobs=1).outcomes)
+    places = records_of(fixture(name) / "commitlog")
+    lost = sum(file <= place < file + log_file.stat().st_size for place in places)
+    assert chosen is not None
+    assert (chosen.action, chosen.lost, chosen.placeholders) == (Action.SALVAGE, lost, lost)
+    shutil.rmtree(root / "index")
+    assert _foreign(root) == []
 
 
 def test_items_of_the_index_show_a_foreign_file_where_no_unit_is_left(tmp_path: Path) -> None:

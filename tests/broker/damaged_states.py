@@ -354,10 +354,10 @@ def _foreign_log_file(root: Path, fixture: str, chance: random.Random) -> None:
     mine = {path.name: path for path in _files(root, "commitlog/*")}
     if same := [path for path in theirs if path.name in mine]:
         path = chance.choice(same)
-        mine[path.name].write_bytes(_of_others(path))
+        mine[path.name].write_bytes(of_others(path))
 
 
-def _of_others(path: Path) -> bytes:
+def of_others(path: Path) -> bytes:
     """Return a file of the log with other bodies and unique keys: all fixtures have the same."""
     data = bytearray(path.read_bytes())
     for match in re.finditer(rb"\xda\xa3\x20[\xa7\xab]", path.read_bytes()):
