@@ -128,7 +128,7 @@ def test_a_foreign_first_file_has_no_queue_in_common_with_the_next(tmp_path: Pat
     [
         ("expiredhead-5.5.1", "expiredhead-5.3.3", 32768),
         ("plain-5.3.3", "plain-5.4.0", 24576),
-        ("tags-5.5.1", "tags-5.4.0", 16384),
+        ("crash-5.5.1", "crash-5.3.3", 16384),
     ],
 )
 def test_other_keys_show_a_file_of_a_log_to_which_the_same_was_sent(
