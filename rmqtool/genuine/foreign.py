@@ -18,7 +18,7 @@ import numpy as np
 
 from rmqtool.derived.index_files import opened_index_files
 from rmqtool.errors import EnvironmentFailureError
-from rmqtool.genuine.records import by_queue
+from rmqtool.genuine.records import DAMAGED, by_queue
 from rmqtool.javacompat import index_key_hash
 from rmqtool.kernels.compare import are_among
 from rmqtool.scan.records import record_at
@@ -106,29 +106,34 @@ class _Files:
 
     def twins(self, stores: list[Store]) -> Bools:
         """Return the files, ``(files,)``, for whose places the index has items, but of other messages."""
-        sound = self.copy.records[~self.copy.damaged]
-        files, (first, last) = len(self.starts), np.zeros((2, len(self.starts)), np.int64)
-        numbers, times = self.copy.file_numbers(sound["log_offset"]), sound["store_timestamp_ms"]
-        present = np.unique(numbers)
-        first[present] = times[np.searchsorted(numbers, present)]
-        last[present] = times[np.searchsorted(numbers, present, "right") - 1]
-        steps = np.zeros(files + 1, bool)
-        steps[present[1:]] = first[present[1:]] < last[present[:-1]]
+        times, steps = self.copy.records["store_timestamp_ms"], np.zeros(len(self.starts) + 1, bool)
+        latest: int | None = None
+        for number in range(len(self.starts)):
+            if len(rows := self._sound(number)):
+                steps[number] = latest is not None and times[rows[0]] < latest
+                latest = int(times[rows[-1]])
         if not steps.any():
-            return np.zeros(files, bool)
-        listing = self._listed_keys(sound["log_offset"], numbers, stores)
+            return np.zeros(len(self.starts), bool)
+        listing = self._listed_keys(stores)
         fails = listing.fails_in(listing.leads * _FEW) & (listing.leads >= _PROOFS)
         edges = np.flatnonzero(np.diff(np.concatenate([[False], fails, [False]]).astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
             fails[start:stop] = steps[start] or steps[stop]
         return np.asarray(fails)
 
-    def _listed_keys(self, places: Int64s, numbers: Int64s, stores: list[Store]) -> _Listing:
+    def _sound(self, number: int) -> Int64s:
+        """Return the undamaged records of a file, ``(n,)`` numbers of rows."""
+        bounds = [*self.starts[number : number + 2].tolist(), self.copy.log.stop][:2]
+        first, stop = np.searchsorted(self.copy.records["log_offset"], bounds).tolist()
+        marks = self.copy.records["marks"][first:stop]
+        return np.asarray(first + np.flatnonzero((marks & int(DAMAGED)) == 0))
+
+    def _listed_keys(self, stores: list[Store]) -> _Listing:
         """Return of some messages of each file those with items, and those with one of their unique key."""
         sampled: dict[int, tuple[int, int]] = {}
-        for number in np.unique(numbers).tolist():
-            of_file = places[slice(*np.searchsorted(numbers, [number, number + 1]).tolist())]
-            for place in of_file[:: -(-len(of_file) // _SAMPLED)].tolist():
+        for number in range(len(self.starts)):
+            rows = self._sound(number)
+            for place in self.copy.records["log_offset"][rows[:: -(-len(rows) // _SAMPLED) or 1]].tolist():
                 record = record_at(self.copy.log, place)
                 unique = None if record is None else record.properties.get("UNIQ_KEY")
                 if record is not None and unique is not None:
@@ -139,9 +144,7 @@ class _Files:
                 for index in opened_index_files(store):
                     for place, key_hash in index.hashes_at(np.array([*sampled], np.int64)):
                         listed.setdefault(place, set()).add(key_hash)
-        found = [
-            (number, key in listed[place]) for place, (number, key) in sampled.items() if place in listed
-        ]
+        found = [(file, key in listed[place]) for place, (file, key) in sampled.items() if place in listed]
         of_files, hits = np.array(found, np.int64).reshape(-1, 2).T
         leads = np.bincount(of_files, minlength=len(self.starts))
         return _Listing(leads, np.bincount(of_files[hits > 0], minlength=len(self.starts)))
