@@ -37,6 +37,22 @@ def test_stages_name_the_structures(
     assert all(0 <= one["doneBytes"] <= (one["totalBytes"] or one["doneBytes"]) for one in told)
 
 
+@pytest.mark.parametrize("ahead", [2, 16])
+def test_the_total_of_queues_is_told_whenever_it_is_known(
+    run: Callable[..., Run], monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    monkeypatch.setattr("rmqtool.commands.dump.derived._LISTED_AHEAD", ahead)
+    found = run(
+        "dump", STORE / "consumequeue", "--topic", "TopicTest", "--format", "ndjson", "--progress", "json"
+    )
+    told = [json.loads(line) for line in found.err.splitlines()]
+    sizes = [path.stat().st_size for path in (STORE / "consumequeue" / "TopicTest").glob("*/*")]
+    assert len(sizes) > 1
+    assert {one["totalBytes"] for one in told} == {None, sum(sizes)}
+    assert told[-1]["totalBytes"] == sum(sizes)
+    assert told[-1]["doneBytes"] <= sum(sizes)
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("to_terminal", [True, False])
 def test_a_bar_is_drawn_unless_rows_scroll_by(to_terminal: bool) -> None:

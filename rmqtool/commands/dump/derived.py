@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -161,17 +162,38 @@ class _UnitKind(NamedTuple):
     row: Callable[[QueueFiles, Segment, int, Any], rows.Row]
 
 
+_LISTED_AHEAD = 16
+"""Queues that are listed for the total before the rows of each, as to list all would delay the first row."""
+
+
 def dump_queues(store: Store, request: DumpRequest, progress: Progress, kind: PathKind) -> Iterator[rows.Row]:
     """Yield the requested rows of the queues of a kind."""
-    wanted, done = request.messages, 0
+    wanted, done, total, is_listed = request.messages, 0, 0, False
     progress.stage(kind.value, None)
-    for queue in store.queues(kind):
-        if wanted.admits_queue(queue.topic, queue.queue_id):
-            for row in dump_queue(queue, wanted.from_queue_offset or 0):
-                if isinstance(row, rows.Damage) or admits_unit(request, row):
-                    yield row
-            done += queue.size_bytes
-            progress.advance(done)
+    sizes = _sizes(_admitted(store, request, kind))
+    for queue in _admitted(store, request, kind):
+        if not is_listed:
+            some = list(islice(sizes, _LISTED_AHEAD))
+            total += sum(some)
+            if is_listed := len(some) < _LISTED_AHEAD:
+                progress.stage(kind.value, total)
+                progress.advance(done)
+        for row in dump_queue(queue, wanted.from_queue_offset or 0):
+            if isinstance(row, rows.Damage) or admits_unit(request, row):
+                yield row
+        done += queue.size_bytes
+        progress.advance(done)
+
+
+def _admitted(store: Store, request: DumpRequest, kind: PathKind) -> Iterator[QueueFiles]:
+    admits = request.messages.admits_queue
+    return (queue for queue in store.queues(kind) if admits(queue.topic, queue.queue_id))
+
+
+def _sizes(queues: Iterator[QueueFiles]) -> Iterator[int]:
+    with suppress(EnvironmentFailureError):  # the dump ends with it, after the rows of the queues before
+        for queue in queues:
+            yield queue.size_bytes
 
 
 def dump_entry_index(store: Store, request: DumpRequest, progress: Progress) -> Iterator[rows.Row]:
