@@ -140,8 +140,8 @@ def _queue_features(root: Location, settings: Settings, databases: list[Feature]
 
     Java: ``DefaultMessageStore#createConsumeQueueStore`` (5.3.3), ``CombineConsumeQueueStore`` (5.3.4+).
     """
-    has_files = has_queue_files(root / FILE_QUEUES)
-    note = _why_unread(root, settings, has_files=has_files, has_database=bool(databases))
+    is_alone = bool(databases) and not has_queue_files(root / FILE_QUEUES)
+    note = _why_unread(root, settings, is_alone=is_alone, has_database=bool(databases))
     layout = LIGHT_QUEUES_IN_ROCKSDB if note in {_LIGHT, _PERHAPS_LIGHT} else QUEUES_IN_ROCKSDB
     if not databases and note:
         yield Feature(codes.ST_ROCKSDB, FILE_QUEUES, layout=layout, note=f"{note}, not here")
@@ -167,7 +167,7 @@ def _wants_database(settings: Settings) -> bool:
     return bool(settings["rocksdbCQDoubleWriteEnable"].value) or is_given or prefers
 
 
-def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_database: bool) -> str:
+def _why_unread(root: Location, settings: Settings, *, is_alone: bool, has_database: bool) -> str:
     """Return why the file queues do not hold all that consumers see; empty where they do."""
     reads, writes_both = settings["storeType"], settings["rocksdbCQDoubleWriteEnable"].value
     light = settings["combineCQUseRocksdbForLmq"]
@@ -178,7 +178,7 @@ def _why_unread(root: Location, settings: Settings, *, has_files: bool, has_data
         (reads.value == _ROCKSDB_TYPE, f"which storeType={_ROCKSDB_TYPE} reads"),
         (prefers, f"which combineCQPreferCQType={_ROCKSDB_TYPE} reads"),
         (writes_both and light.value, _LIGHT),
-        (has_database and not has_files, _ALONE),
+        (is_alone, _ALONE),
         (has_database and not writes_both and is_open, _UNSETTLED),
         (has_database and writes_both and _may_hold_light(root, settings), _PERHAPS_LIGHT),
         (made_by and is_open and not has_database, f"which a broker with {made_by}/ reads"),
