@@ -180,9 +180,8 @@ class _Actions:
     def _settings(self) -> Iterator[tuple[str, str]]:
         """Yield the settings of a start that can help."""
         prediction, log = self._start.prediction, self._store.commitlog
-        settings = self._store.settings.of_broker(self._release)
-        files = settings["commitLogRecoverMaxNum"].value if self._release.recover_window else None
-        if isinstance(files, int) and len(log) > (files if files > 0 else 10):
+        files = self._store.settings.of_broker(self._release).recover_window(self._release)
+        if files is not None and len(log) > files:
             yield "commitLogRecoverMaxNum", str(len(log))
         if prediction.cut is not None and prediction.cut.code == codes.CL_CRC.code:
             yield "checkCRCOnRecover", "false"

@@ -13,7 +13,6 @@ from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import Finding, FindingCode, Severity, codes
 from rmqtool.formats.checkpoint import CheckpointFields
 from rmqtool.formats.message import HEAD_SIZES, RECORD_MAGICS, decode_head
-from rmqtool.recovery import Refusal, log_recovery
 from rmqtool.scan.classify import FoundEdge
 from rmqtool.scan.record_walk import find_log_end
 from rmqtool.scan.records import find_true
@@ -37,11 +36,17 @@ def check_window(store: Store, *, damaged: bool) -> list[Finding]:
     """
     if store.kind is not PathKind.STORE or store.unread:
         return []
+    settings = store.settings
+    limits = [settings.of_broker(release).recover_window(release) for release in settings.candidates]
+    if not any(limit is not None and limit < len(store.commitlog) for limit in limits):
+        return []
+    from rmqtool.recovery import log_recovery  # few logs have so many files
+
     window = log_recovery.window_of(store)
     if window is None or window.reach <= window.log_start:
         return []
-    limits = f"the newest {window.files} of the log's {window.log_files} files (commitLogRecoverMaxNum)"
-    starts = f"a start of {window.release.name} reads only {limits}"
+    newest = f"the newest {window.files} of the log's {window.log_files} files (commitLogRecoverMaxNum)"
+    starts = f"a start of {window.release.name} reads only {newest}"
     reach, end = window.reach, window.queue_end
     severity = None
     if end == log_recovery.NO_UNITS:
@@ -101,6 +106,8 @@ def lag_of(store: Store, log_end: int) -> Lag:
     root, log = store.root, store.log
     if root is None or not len(log):
         return Lag()
+    from rmqtool.recovery import Refusal, log_recovery  # few stores were not stopped cleanly
+
     fields = log_recovery.read_checkpoint(root / "checkpoint")
     checkpoint = CheckpointFields() if isinstance(fields, Refusal) else fields
     redispatched = None if isinstance(fields, Refusal) else _redispatched(store, checkpoint)
@@ -135,6 +142,8 @@ def _redispatched(store: Store, checkpoint: CheckpointFields) -> int | None:
 
 
 def _begin_of_start(store: Store, checkpoint: CheckpointFields, release: Release) -> int | None:
+    from rmqtool.recovery import log_recovery
+
     switches = log_recovery.RecoverySwitches.from_settings(store.settings.of_broker(release), release)
     with suppress(DeniedError):
         start = log_recovery.Start(release, True, checkpoint, 0, switches)

@@ -36,10 +36,6 @@ if TYPE_CHECKING:
     from rmqtool.store import Settings, Store
 
 
-RECOVER_FILES = 10
-"""commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
-
-
 class RecoverySwitches(NamedTuple):
     """A broker's settings for its recovery.
 
@@ -79,7 +75,7 @@ class RecoverySwitches(NamedTuple):
         return cls(
             check_crc=is_on("checkCRCOnRecover"),
             index_safe=is_on("messageIndexEnable") and is_on("messageIndexSafe"),
-            window=recover_window(settings, release),
+            window=settings.recover_window(release),
             check_offsets=release.checks_stored_offset and is_on("checkCommitLogOffsetOnRecover"),
             accelerated=release.accelerated_recovery and is_on("enableAcceleratedRecovery"),
             check_property=release.verifies_property
@@ -88,14 +84,6 @@ class RecoverySwitches(NamedTuple):
             confirmed_only=is_on("duplicationEnable"),
             check_dup_info=is_on("duplicationEnable") and not release.reputs_from_queues,
         )
-
-
-def recover_window(settings: Settings, release: Release) -> int | None:
-    """Return how many of the log's files a start walks back at most; None without a limit."""
-    if not release.recover_window:
-        return None
-    files = settings["commitLogRecoverMaxNum"].value
-    return files if isinstance(files, int) and files > 0 else RECOVER_FILES
 
 
 _FILES_RECOVERED = 3  # CommitLog#recoverNormally up to 5.3.1
@@ -323,7 +311,7 @@ def window_of(store: Store) -> StartWindow | None:
 
 def _window(store: Store, root: Location, release: Release) -> StartWindow | None:
     settings, segments = store.settings.of_broker(release), store.commitlog.segments
-    files = recover_window(settings, release)
+    files = settings.recover_window(release)
     if files is None or len(segments) <= files:
         return None
     checkpoint = read_checkpoint(root / "checkpoint")

@@ -16,8 +16,6 @@ from rmqtool.derived.queues import queues_of
 from rmqtool.errors import DeniedError
 from rmqtool.findings import Finding, FindingLog, Severity, codes, counted
 from rmqtool.formats.consumequeue import PREBLANK
-from rmqtool.recovery import Refusal
-from rmqtool.recovery.log_recovery import read_checkpoint
 from rmqtool.retention.deletion import HOUR_MS
 from rmqtool.scan.record_walk import first_record
 from rmqtool.store.broker_conf import Origin
@@ -168,6 +166,9 @@ def _clock(store: Store, first_ms: int, head: HeadOfLog) -> Clock:
 
 def _last_record_ms(store: Store, head: HeadOfLog) -> int:
     assert store.root is not None
+    from rmqtool.recovery import Refusal  # few logs begin after 0
+    from rmqtool.recovery.log_recovery import read_checkpoint
+
     checkpoint = read_checkpoint(store.root / "checkpoint")
     times = [0 if head.latest_ms is None else head.latest_ms]
     if not isinstance(checkpoint, Refusal):

@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+RECOVER_FILES = 10
+"""commitLogRecoverMaxNum where it is not set, or not positive (``CommitLog#recoverNormally``, 5.4.0+)."""
+
 
 class Settings:
     """Settings of one store, each inferred on first use; pickling infers them all.
@@ -250,6 +253,13 @@ class Settings:
         """
         said = [value for release in self.candidates if (value := rule(release)) is not None]
         return max(reversed(said), key=harm, default=None)
+
+    def recover_window(self, release: Release) -> int | None:
+        """Return how many of the log's files a start walks back at most; None without a limit."""
+        if not release.recover_window:
+            return None
+        files = self["commitLogRecoverMaxNum"].value
+        return files if isinstance(files, int) and files > 0 else RECOVER_FILES
 
     def rules_of(self, release: Release) -> Release:
         """Return a release's rules after settings (``CommitLog#borrowCheckMessageBuffer``, 5.5.1)."""

@@ -13,10 +13,10 @@ import pytest
 import rmqtool
 from rmqtool.errors import UsageError
 from rmqtool.projection import json_object
-from rmqtool.recovery.log_recovery import RECOVER_FILES
 from rmqtool.releases import NEWEST, OLDEST, RELEASES
 from rmqtool.store import Origin, open_store
 from rmqtool.store.broker_conf import CONCERNING, DEFINITIONS, known_broker_properties
+from rmqtool.store.settings import RECOVER_FILES
 from tests.store.fixture_stores import STORE_ROOTS, fixture
 from tests.store.index_builder import build_index
 
