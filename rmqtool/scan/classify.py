@@ -137,7 +137,7 @@ TORN_REMEDY = (
 """Of the last record of a store that was not stopped cleanly."""
 
 HIDDEN_REMEDY = (
-    "Take them out: rmqtool salvage STORE -o OUT. A rebuild reads as a broker, and leaves them out."
+    "Take them out: rmqtool salvage STORE --out DIR. A rebuild reads as a broker, and leaves them out."
 )
 """Of whole records below a frame of another place."""
 

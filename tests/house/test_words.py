@@ -181,3 +181,12 @@ def test_no_constructor_takes_ten_values_without_their_names() -> None:
 )
 def test_the_dictionary_finds_whole_words(text: str, words: list[str]) -> None:
     assert [one.split("'")[1] for one in own_words(text)] == words
+
+
+def test_advice_names_the_option_that_takes_the_result() -> None:
+    """``-o`` of these commands is the report of the run: the command then asks for ``--out``."""
+    advice = re.compile(r"rmqtool (?:salvage|rebuild|rebuild-index|carve|convert)\b[^.;`\"\n]*")
+    files = [path for end in ("py", "txt", "md") for path in PACKAGE.rglob(f"*.{end}")]
+    said = [found for path in files for found in advice.findall(path.read_text("utf-8"))]
+    assert [one for one in said if "--out " in one]
+    assert [one for one in said if re.search(r" -o\b", one)] == []
