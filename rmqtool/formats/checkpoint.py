@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-from io import StringIO
 from typing import NamedTuple
 
 from construct import Int64sb, Struct
@@ -88,9 +87,10 @@ def epochs_of(data: bytes) -> dict[int, int] | None:
     missing: nobody catches that exception, and it ends the start, whatever the .bak has.
     """
     try:
-        lines = [line.removesuffix("\n") for line in StringIO(data.decode(), newline=None)]
+        text = data.decode().replace("\r\n", "\n").replace("\r", "\n")
     except UnicodeDecodeError:
         return {}
+    lines = text.removesuffix("\n").split("\n") if text else []
     heads = [parse_int(line) for line in (*lines, "", "")[:2]]
     pairs = [pair for line in lines[2:] if len(pair := line.rstrip("-").split("-")) == _PAIR]
     epochs: dict[int, int] = {}
