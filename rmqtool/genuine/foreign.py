@@ -12,6 +12,7 @@ store times step back at one bound of such a file, then, and the items of the in
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -121,10 +122,15 @@ class _Files:
             fails[start:stop] = steps[start] or steps[stop]
         return np.asarray(fails)
 
+    @cached_property
+    def _bounds(self) -> Int64s:
+        """Return the first record of each file, and how many there are, ``(files + 1,)``."""
+        limits = np.append(self.starts, self.copy.log.stop)
+        return np.asarray(np.searchsorted(self.copy.records["log_offset"], limits))
+
     def _sound(self, number: int) -> Int64s:
         """Return the undamaged records of a file, ``(n,)`` numbers of rows."""
-        bounds = [*self.starts[number : number + 2].tolist(), self.copy.log.stop][:2]
-        first, stop = np.searchsorted(self.copy.records["log_offset"], bounds).tolist()
+        first, stop = self._bounds[number : number + 2].tolist()
         marks = self.copy.records["marks"][first:stop]
         return np.asarray(first + np.flatnonzero((marks & int(DAMAGED)) == 0))
 
