@@ -72,27 +72,33 @@ def check_epochs(store: Store, log_end: int) -> Iterator[Finding]:
         read = store.read_epochs
     except DeniedError:
         return  # IO-DENIED says so
-    if not read or store.settings.is_controlled is False:
+    own, is_controlled = store.epoch_file, store.settings.is_controlled
+    if own is None or is_controlled is False or not (read or (is_controlled and log_end)):
         return
-    (file, loaded), first = read[-1], read[0][0]
+    file, loaded = read[-1] if read else (own, {})
     places = sorted((loaded or {}).items())
     unordered = [later for earlier, later in pairwise(places) if later[1] <= earlier[1]]
     beyond = [place for place in places if place[1] > log_end]
+    failed = "it cannot be loaded" if own.is_there() else "it is missing"
+    kind = "" if file.is_regular() else f"it is {file.kind()}"
     text = None
     if loaded is None:
-        text = "a number in it is missing, or is none (NumberFormatException)"
+        text = kind or "a number in it is missing, or is none (NumberFormatException)"
+    elif not read:
+        text = f"{failed}, and its .bak, too: lost, if the store was in controller mode before"
     elif not loaded:
-        text = "it cannot be loaded, nor its .bak: its number of epochs or its checksum is wrong"
+        wrong = kind or "its number of epochs or its checksum is wrong"
+        text = f"{failed}, and no .bak is loaded in its place: {wrong}"
     elif unordered:
         text = f"epoch {unordered[0][0]} begins at {unordered[0][1]}, not after the epoch before it"
     elif beyond:
         text = f"epoch {beyond[0][0]} begins at {beyond[0][1]}, after the log's end, {log_end}"
-    elif file != first:
-        text = f"it cannot be loaded, and a start takes its .bak, which ends with epoch {places[-1][0]}"
+    elif file != own:
+        text = f"{failed}, and a start takes its .bak, which ends with epoch {places[-1][0]}"
     if text is not None:
         yield Finding(
             code=codes.ST_EPOCHS,
-            file=label_of(file if loaded is None else first, store.base),
+            file=label_of(file if loaded is None else own, store.base),
             message=text,
             severity_override=Severity.ERROR if loaded is None else None,
             effect_override=_NO_START if loaded is None else None,

@@ -253,7 +253,7 @@ class Store(StoreFiles):
         file = self.epoch_file
         for place in () if file is None else (file, file.with_name(f"{file.name}.bak")):
             if place.is_there() and not (read and read[-1][1] != {}):
-                read.append((place, epochs_of(place.read_head(_LARGEST))))
+                read.append((place, _epochs_at(place)))
         return read
 
     @property
@@ -382,6 +382,16 @@ def _epoch_file(root: Location, given: Mapping[str, Setting]) -> Location:
     setting = given.get("storePathEpochFile")
     paths = [] if setting is None or not setting.value else _paths_of(setting, root, given, root / EPOCHS)
     return paths[0][1] if paths else root / EPOCHS
+
+
+def _epochs_at(place: Location) -> dict[int, int] | None:
+    """Return what `epochs_of` says; of no regular file what becomes of a start, which waits for a FIFO."""
+    try:
+        return epochs_of(place.read_head(_LARGEST))
+    except DeniedError:
+        raise
+    except EnvironmentFailureError:
+        return {} if place.is_regular() or place.is_directory() else None
 
 
 def _conf_root(root: Location, given: Mapping[str, Setting]) -> Location | None:

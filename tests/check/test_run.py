@@ -232,3 +232,36 @@ def test_new_times_of_a_copy_do_not_make_its_messages_older(tmp_path: Path) -> N
         report = run(root)
         assert report.exit_status() == status
         assert report.findings.counts["CL-EXPIRED"] == 1
+
+
+EPOCHS = "epochFileCheckpoint"
+
+
+@pytest.mark.parametrize(
+    ("made", "backup", "told"),
+    [
+        ("", "1\n0\n1-0\n", "WARNING it is missing, and a start takes its .bak, which ends with epoch 1"),
+        ("link", "1\n0\n1-0\n", "WARNING it is missing, and a start takes its .bak"),
+        ("directory", "1\n0\n1-0\n", "WARNING it cannot be loaded, and a start takes its .bak"),
+        ("directory", "", "WARNING it cannot be loaded, and no .bak is loaded in its place: it is a directory"),
+        ("FIFO", "1\n0\n1-0\n", "ERROR it is a FIFO"),
+        ("", "2\n0\n1-0\n", "WARNING it is missing, and no .bak is loaded in its place"),
+        ("", "", "WARNING it is missing, and its .bak, too"),
+    ],
+)
+def test_a_lost_epoch_file_is_told(plain: Path, made: str, backup: str, told: str) -> None:
+    """Whatever is in its place, the rest of the store is verified."""
+    if made:
+        make = {"link": lambda path: path.symlink_to("nowhere"), "directory": Path.mkdir, "FIFO": os.mkfifo}
+        make[made](plain / EPOCHS)
+    if backup:
+        (plain / f"{EPOCHS}.bak").write_text(backup)
+    store = open_store(plain, properties=["enableControllerMode=true"])
+    report = verify(VerifyRequest(store, engine=EngineOptions("local", jobs=1)), Silent())
+    (found,) = (one for one in report.findings if one.code.code == "ST-EPOCHS")
+    assert f"{found.severity.name} {found.message}".startswith(told)
+    assert found.file == EPOCHS
+    assert report.log_losses is None or report.log_losses.messages == 0
+    store = open_store(plain, properties=["enableControllerMode=false"])
+    report = verify(VerifyRequest(store, engine=EngineOptions("local", jobs=1)), Silent())
+    assert "ST-EPOCHS" not in report.findings.counts
