@@ -88,7 +88,7 @@ def check_epochs(store: Store, log_end: int) -> Iterator[Finding]:
         text = f"{failed}, and its .bak, too: lost, if the store was in controller mode before"
     elif not loaded:
         wrong = kind or "its number of epochs or its checksum is wrong"
-        text = f"{failed}, and no .bak is loaded in its place: {wrong}"
+        text = f"{failed}, and no .bak is loaded: {wrong}"
     elif unordered:
         text = f"epoch {unordered[0][0]} begins at {unordered[0][1]}, not after the epoch before it"
     elif beyond:

@@ -16,11 +16,12 @@ from rmqtool.commands.offsets import (
     undecodable_files,
     unused_tables,
 )
-from rmqtool.doctor import OFFSET_DATABASES, OFFSET_FILES, database_in
+from rmqtool.doctor import OFFSET_DATABASES, database_in
 from rmqtool.errors import ExitStatus, UsageError
 from rmqtool.findings import FindingLog
 from rmqtool.report.output import write_records
 from rmqtool.report.topics_text import delayed_text, offsets_text
+from rmqtool.store.broker_json import OFFSET_TABLES
 from rmqtool.times import present_ms
 
 if TYPE_CHECKING:
@@ -83,9 +84,9 @@ def offsets_command(
     findings.extend(chain.from_iterable(row.findings() for row in rows))
     if not rows:
         there = [
-            name for name in OFFSET_FILES if store.files.config and (store.files.config / name).is_there()
+            name for name in OFFSET_TABLES if store.files.config and (store.files.config / name).is_there()
         ]
-        reason = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(OFFSET_FILES)}"
+        reason = f"nothing in {', '.join(there)}" if there else f"looked for {', '.join(OFFSET_TABLES)}"
         if kept := database_in(store.files.config, OFFSET_DATABASES):
             reason = f"config/{kept}/ holds them, a RocksDB database, which is not read"
         session.console.error(f"no offsets in {store.location}: {reason}")

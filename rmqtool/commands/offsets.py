@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 from rmqtool.derived.positions import DELAY_FILE, Consumed, consumed_offsets
 from rmqtool.derived.queues import Bounds, bounds_of, queue_ids_of
-from rmqtool.doctor import CONFIG_KINDS, OFFSET_FILES, CopyState, read_copy
+from rmqtool.doctor import CONFIG_KINDS, CopyState, read_copy
 from rmqtool.findings import Finding, codes
 from rmqtool.lookup.delivery import SoundIndex, count_passed, record_in
+from rmqtool.store.broker_json import DELAYS, OFFSET_TABLES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -113,7 +114,7 @@ def known_lag(rows: Iterable[Progress]) -> int | None:
 
 def unused_tables(store: Store) -> str | None:
     """Return which file of offsets a broker does not read, where there are two (``enableLmq``)."""
-    consumers = OFFSET_FILES[:2]
+    consumers = [name for name in OFFSET_TABLES if name != DELAYS]
     if store.config is None or not all((store.config / name).is_regular() for name in consumers):
         return None
     ordinary, light = consumers
@@ -125,7 +126,7 @@ def unused_tables(store: Store) -> str | None:
 def undecodable_files(store: Store) -> Iterator[str]:
     """Yield a sentence for every file of offsets that exists and that cannot be decoded."""
     config = store.config
-    for path in () if config is None else (config / name for name in OFFSET_FILES):
+    for path in () if config is None else (config / name for name in OFFSET_TABLES):
         copy = read_copy(path, str(path), CONFIG_KINDS[path.name])
         backup = read_copy(path.with_name(f"{path.name}.bak"), "", CONFIG_KINDS[path.name])
         if copy.state is CopyState.DENIED:

@@ -10,9 +10,9 @@ from rmqtool.derived.queues import queues_of
 from rmqtool.derived.timer import TIMER_PROGRESS, timer_checkpoint
 from rmqtool.errors import DeniedError
 from rmqtool.formats.checkpoint import CHECKPOINTS, CheckpointFields
-from rmqtool.store.broker_json import ConfigFileError, ConfigSource
+from rmqtool.store.broker_json import DELAYS, OFFSET_TABLES, ConfigFileError, ConfigSource, offsets_of
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
-from rmqtool.topics import HALF_TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC
+from rmqtool.topics import HALF_TOPIC, TIMER_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, MutableSequence
@@ -41,13 +41,8 @@ def _head(file: ReadOnlyFile, unreadable: MutableSequence[UnreadableRange] | Non
         file.close()
 
 
-_SEPARATOR = "@"
-_ID_DIGITS = 10  # of an int
-_TABLES = ("offsetTable", "lmqOffsetTable")
-_CONSUMERS = ("consumerOffset.json", "lmqConsumerOffset.json")
-_DELAYS = "delayOffset.json"
 _CHECKER_GROUP = "CID_RMQ_SYS_TRANS"  # MixAll.CID_SYS_RMQ_TRANS
-DELAY_FILE = f"config/{_DELAYS}"
+DELAY_FILE = f"config/{DELAYS}"
 TIMER = "timer"
 
 
@@ -82,13 +77,9 @@ def consumed_offsets(store: Store) -> Iterator[Consumed]:
 
     Skip entries of another form, and negative ones.
     """
-    for name in _CONSUMERS:
-        yield from offsets_in(f"config/{name}", _document(store, name))
-    for table in _tables(_document(store, _DELAYS)):
-        for level, offset in table.items():
-            if _is_id(level) and int(level) > 0 and isinstance(offset, int) and offset >= 0:
-                place = DELAY_FILE, SCHEDULE_TOPIC, int(level) - 1
-                yield Consumed(*place, f"delay level {level}", offset)
+    for name in OFFSET_TABLES:
+        with suppress(ConfigFileError):
+            yield from offsets_in(f"config/{name}", ConfigSource(store.root).document(name))
     yield from _of_timer(store)
 
 
@@ -128,28 +119,9 @@ def passed_delays(store: Store) -> tuple[int, ...]:
 
 
 def offsets_in(file: str, document: object) -> Iterator[Consumed]:
-    """Yield the offsets of groups in a document of them, by ``topic@group`` and queue."""
-    for table in _tables(document):
-        for key, value in table.items():
-            topic, separator, group = key.rpartition(_SEPARATOR)
-            offsets = value if isinstance(value, dict) else {"0": value}  # one number: a light queue's only
-            for queue_id, offset in offsets.items() if separator else ():
-                if _is_id(queue_id) and isinstance(offset, int) and offset >= 0:
-                    yield Consumed(file, topic, int(queue_id), f"group {group}", offset)
-
-
-def _document(store: Store, name: str) -> object:
-    with suppress(ConfigFileError):
-        return ConfigSource(store.root).document(name)
-    return None
-
-
-def _tables(document: object) -> Iterator[dict[str, object]]:
-    for table in _TABLES:
-        content = document.get(table) if isinstance(document, dict) else None
-        if isinstance(content, dict):
-            yield content
-
-
-def _is_id(text: str) -> bool:
-    return text.isdecimal() and len(text) <= _ID_DIGITS
+    """Yield the offsets of groups, or delay levels, in the document of a file or its ``.bak``."""
+    name = file.removeprefix("config/").removesuffix(".bak")
+    for place, offset in offsets_of(name, document).items():
+        if (reader := place.reader(name)) is not None:
+            who, topic, queue_id = reader
+            yield Consumed(file, topic, queue_id, who, offset)

@@ -17,7 +17,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.store.broker_json import LARGEST_CONFIG, parse_broker_json
+from rmqtool.store.broker_json import DELAYS, LARGEST_CONFIG, OFFSET_TABLES, number_of, parse_broker_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,32 +30,31 @@ class ConfigKind(NamedTuple):
 
     ``tables`` are members of its root object with entries, one for each topic, group or level. ``loses``
     continues a sentence about a broker that starts without it. ``depth`` is that of whole members: 2 for
-    ``table.entry``, 3 where entries are maps of numbers. ``numbers`` says that entries are numbers, or maps
-    of them; ``stops`` that a broker does not start if it can decode no copy.
+    ``table.entry``, 3 where entries are maps of numbers. ``stops`` says that a broker does not start if it
+    can decode no copy.
     """
 
     name: str
     tables: tuple[str, ...]
     loses: str
     depth: int = 2
-    numbers: bool = False
     stops: bool = True
+
+    @property
+    def numbers(self) -> bool:
+        """Whether entries are numbers, or maps of them."""
+        return self.name in OFFSET_TABLES
 
 
 _OFFSETS = "the offsets of its groups: they restart at the start or at the end of their queues"
+_DELIVERED = "which delayed messages were delivered: all remaining ones come again"
 
 CONFIG_KINDS: dict[str, ConfigKind] = {
     kind.name: kind
     for kind in (
-        ConfigKind("consumerOffset.json", ("offsetTable",), _OFFSETS, depth=3, numbers=True),
-        ConfigKind(
-            "lmqConsumerOffset.json", ("offsetTable", "lmqOffsetTable"), _OFFSETS, depth=3, numbers=True
-        ),
-        ConfigKind(
-            "delayOffset.json",
-            ("offsetTable",),
-            "which delayed messages were delivered: all remaining ones come again",
-            numbers=True,
+        *(
+            ConfigKind(name, tables, _DELIVERED if name == DELAYS else _OFFSETS, 2 if name == DELAYS else 3)
+            for name, tables in OFFSET_TABLES.items()
         ),
         ConfigKind("topics.json", ("topicConfigTable",), "its topics, and deletes their consume queues"),
         ConfigKind(
@@ -80,9 +79,6 @@ CONFIG_KINDS: dict[str, ConfigKind] = {
 }
 """By name. A broker loads them by ``ConfigManager#load`` (4.9.8 to 5.5.1; some are only in 5.x)."""
 
-OFFSET_FILES = tuple(name for name, kind in CONFIG_KINDS.items() if kind.numbers)
-"""Those of offsets: of groups, of groups in light queues, of delay levels."""
-
 ONLY_SHOWN = frozenset({"config/timermetrics", "config/transactionMetrics"})
 """Counts that a broker reports, and counts again."""
 
@@ -101,7 +97,6 @@ def database_in(config: Location | None, names: tuple[str, ...] = OTHER_KEEPERS)
 Document = dict[str, Any]
 
 _SHOWN_BYTES = 40
-_LONG = re.compile(r"-?\d{1,19}")
 _SKIPPED = "\0 \t\r\n\f\b\ufeff"
 """Characters that brokers skip before and after the object: fastjson 1.2 and 2.0, 4.9.8 to 5.5.1."""
 
@@ -299,15 +294,5 @@ def _cut(text: str, kind: ConfigKind) -> tuple[CopyState, Document]:
 def _is_numbers(value: object) -> bool:
     """Return whether it is a number, or a map of numbers by number; brokers take those in quotes, too."""
     if isinstance(value, dict):
-        return all(_is_long(key) and _is_number(number) for key, number in value.items())
-    return _is_number(value)
-
-
-def _is_number(value: object) -> bool:
-    if isinstance(value, str):
-        return _is_long(value)
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _is_long(text: str) -> bool:
-    return _LONG.fullmatch(text) is not None
+        return None not in {number_of(part) for pair in value.items() for part in pair}
+    return number_of(value) is not None

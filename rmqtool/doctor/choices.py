@@ -15,12 +15,11 @@ from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from rmqtool.doctor import ConfigCopy, ConfigKind, CopyState, Document, entries_of
+from rmqtool.doctor import ConfigCopy, ConfigKind, CopyState
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.findings import counted
-from rmqtool.store.broker_json import LARGEST_CONFIG
+from rmqtool.store.broker_json import DELAYS, LARGEST_CONFIG, OffsetPlace, Offsets
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS
-from rmqtool.topics import SCHEDULE_TOPIC
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -223,47 +222,6 @@ class QueueEnds:
                 yield name, max(numbers) + 1
 
 
-DELAYS = "delayOffset.json"
-_LEVEL_DIGITS = 9
-
-
-class OffsetPlace(NamedTuple):
-    """One number of a file of offsets.
-
-    ``entry`` is ``topic@group``, or a delay level; ``inner`` is the queue id as text, None where the entry is
-    the number itself.
-    """
-
-    table: str
-    entry: str
-    inner: str | None
-
-    def reader(self, kind: ConfigKind) -> tuple[str, str, int] | None:
-        """Return reader, topic and queue id; None if it names none."""
-        if kind.name == DELAYS:
-            is_level = self.entry.isdecimal() and len(self.entry) <= _LEVEL_DIGITS and int(self.entry) > 0
-            return (f"delay level {self.entry}", SCHEDULE_TOPIC, int(self.entry) - 1) if is_level else None
-        topic, separator, group = self.entry.rpartition("@")
-        number = "0" if self.inner is None else self.inner
-        if not separator or not number.lstrip("-").isdecimal():
-            return None
-        return f"group {group}", topic, int(number)
-
-
-Offsets = dict[OffsetPlace, int]
-
-
-def offsets_of(document: Document, kind: ConfigKind) -> Offsets:
-    """Return the numbers of a document that are offsets; negative ones mean none."""
-    offsets: Offsets = {}
-    for table, entry, value in entries_of(document, kind):
-        inner = value.items() if isinstance(value, dict) else [(None, value)]
-        for key, number in inner:
-            if (offset := int(number)) >= 0:
-                offsets[OffsetPlace(table, entry, key)] = offset
-    return offsets
-
-
 def proven_offsets(copies: Iterable[Offsets]) -> Offsets:
     """Return the highest offset of each place: the reader reached it once."""
     highest: Offsets = {}
@@ -284,7 +242,7 @@ def effects_of(
 
     ``places`` are all known ones; ``proven`` are the highest offsets of any copy.
     """
-    named = ((place.reader(kind), place) for place in places)
+    named = ((place.reader(kind.name), place) for place in places)
     for reader, place in sorted(((who, key) for who, key in named if who is not None), key=itemgetter(0)):
         yield _effect(reader, choice.get(place), proven.get(place), kind, ends)
 

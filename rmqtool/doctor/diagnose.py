@@ -17,21 +17,18 @@ from rmqtool.doctor import (
     read_copy,
 )
 from rmqtool.doctor.choices import (
-    DELAYS,
     BrokerTakes,
     ConfigChoice,
     ConfigDiagnosis,
-    OffsetPlace,
-    Offsets,
     QueueEnds,
     effects_of,
-    offsets_of,
     proven_offsets,
 )
 from rmqtool.doctor.offset_evidence import sent_back_offsets
 from rmqtool.errors import DeniedError, EnvironmentFailureError
 from rmqtool.findings import counted
 from rmqtool.formats.checkpoint import TIMER_CHECKPOINTS
+from rmqtool.store.broker_json import DELAYS, OffsetPlace, Offsets, offsets_of
 from rmqtool.topics import LMQ_PREFIX, SCHEDULE_TOPIC, TIMER_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:
@@ -291,7 +288,7 @@ def _places(kind: ConfigKind, copies: Iterable[ConfigCopy], ends: QueueEnds) -> 
     """
     if not kind.numbers:
         return set()
-    places = {place for copy in copies for place in offsets_of(copy.document, kind)}
+    places = {place for copy in copies for place in offsets_of(kind.name, copy.document)}
     if kind.name == DELAYS:
         numbers = ends.queue_ids(SCHEDULE_TOPIC)
         places |= {OffsetPlace(kind.tables[0], str(number + 1), None) for number in numbers if number >= 0}
@@ -312,7 +309,7 @@ def _from_bounds(
     for name, about in (("oldest", "the start of every queue"), ("newest", "the end of every queue")):
         offsets: Offsets = {}
         for place in places:
-            reader = place.reader(kind)
+            reader = place.reader(kind.name)
             bounds = None if reader is None else ends.bounds(*reader[1:])
             if bounds is not None:
                 offsets[place] = bounds.min_offset if name == "oldest" else bounds.max_offset
@@ -339,8 +336,8 @@ def _judged(
     shown: Offsets,
 ) -> Iterator[ConfigChoice]:
     """Yield choices with their effects, in the same order."""
-    own = [*(offsets_of(copy.document, kind) for copy in copies), shown] if kind.numbers else []
-    chosen = [offsets_of(draft.document, kind) if kind.numbers else {} for draft in drafts]
+    own = [*(offsets_of(kind.name, copy.document) for copy in copies), shown]
+    chosen = [offsets_of(kind.name, draft.document) for draft in drafts]
     places = {place for offsets in chosen for place in offsets} | _places(kind, copies, ends)
     proven = proven_offsets(own)
     entries = [[key for _, key, _ in entries_of(draft.document, kind)] for draft in drafts]

@@ -13,18 +13,19 @@ from collections import defaultdict
 from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.doctor.choices import OffsetPlace
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.javacompat import decode_offset_id
+from rmqtool.store.broker_json import OffsetPlace
 from rmqtool.topics import RETRY_PREFIX, SCHEDULE_TOPIC, group_of, is_own_group
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from rmqtool.doctor import Document
-    from rmqtool.doctor.choices import Offsets, QueueEnds
+    from rmqtool.doctor.choices import QueueEnds
     from rmqtool.scan.records import Record
     from rmqtool.store import Store
+    from rmqtool.store.broker_json import Offsets
     from rmqtool.store.segments import Segment
 
 _TABLE = "offsetTable"

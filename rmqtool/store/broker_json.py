@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from rmqtool.errors import DeniedError, EnvironmentFailureError
-from rmqtool.topics import BROKERS_OWN, LMQ_PREFIX, SYSTEM_PREFIX
+from rmqtool.topics import BROKERS_OWN, LMQ_PREFIX, SCHEDULE_TOPIC, SYSTEM_PREFIX
 
 if TYPE_CHECKING:
     from rmqtool.io import Location
@@ -118,6 +118,63 @@ class ConfigSource:
         except ConfigFileError:
             return None  # damage, which `rmqtool.doctor` diagnoses
         return None
+
+
+DELAYS = "delayOffset.json"
+OFFSET_TABLES = {
+    "consumerOffset.json": ("offsetTable",),
+    "lmqConsumerOffset.json": ("offsetTable", "lmqOffsetTable"),
+    DELAYS: ("offsetTable",),
+}
+"""Tables of the files of offsets: of groups, of groups in light queues, of delay levels."""
+
+_LONG = re.compile(r"-?\d{1,19}")
+_LEVEL_DIGITS = 9
+
+
+def number_of(value: object) -> int | None:
+    """Return the long that a broker takes, in quotes or not, without its fraction; None for anything else."""
+    if isinstance(value, str):
+        return int(value) if _LONG.fullmatch(value) else None
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+class OffsetPlace(NamedTuple):
+    """One number of a file of offsets.
+
+    ``entry`` is ``topic@group``, or a delay level; ``inner`` is the queue id as text, None where the entry is
+    the number itself.
+    """
+
+    table: str
+    entry: str
+    inner: str | None
+
+    def reader(self, name: str) -> tuple[str, str, int] | None:
+        """Return reader, topic and queue id in a file of that name; None if it names none."""
+        if name == DELAYS:
+            is_level = self.entry.isdecimal() and len(self.entry) <= _LEVEL_DIGITS and int(self.entry) > 0
+            return (f"delay level {self.entry}", SCHEDULE_TOPIC, int(self.entry) - 1) if is_level else None
+        topic, separator, group = self.entry.rpartition("@")
+        number = "0" if self.inner is None else self.inner
+        return (f"group {group}", topic, int(number)) if separator and number.isdecimal() else None
+
+
+Offsets = dict[OffsetPlace, int]
+
+
+def offsets_of(name: str, document: object) -> Offsets:
+    """Return the offsets in a file of that name, none of a file of others; negative numbers mean none."""
+    offsets: Offsets = {}
+    for table in OFFSET_TABLES.get(name, ()):
+        entries = document.get(table) if isinstance(document, dict) else None
+        for entry, value in entries.items() if isinstance(entries, dict) else ():
+            inner = value.items() if isinstance(value, dict) else [(None, value)]
+            for key, number in inner:
+                offset = number_of(number)
+                if offset is not None and offset >= 0 and (key is None or number_of(key) is not None):
+                    offsets[OffsetPlace(table, entry, key)] = offset
+    return offsets
 
 
 def read_config_text(path: Location) -> str:

@@ -55,6 +55,13 @@ def test_offsets_ahead_are_named(store: EditedStore) -> None:
     assert "set the group's offset of that queue to the queue's end" in first.remedy
 
 
+def test_offsets_in_quotes_or_with_a_fraction_count(store: EditedStore) -> None:
+    """A broker takes them: ``Long#parseLong`` of a text, ``Number#longValue`` of a number."""
+    text = '{"offsetTable":{"TopicTest@g":{0:"25",1:26.5,2:true},"TopicTest@h":{"0":"24","1":9e9,"-1":"99"}}}'
+    told = [("OF-AHEAD", 0, 24, 25), ("OF-AHEAD", 1, 25, 26), ("OF-AHEAD", 1, 25, 9_000_000_000)]
+    assert findings(store.root, "consumerOffset.json", text) == told
+
+
 def test_offsets_behind_an_expired_head_are_named(tmp_path: Path, demand_cache: DemandCache) -> None:
     """Messages that expired before the group read them are told, once a queue."""
     store = EditedStore.copy("expiredhead-4.9.8", tmp_path, demand_cache)
@@ -96,7 +103,7 @@ def test_batch_queues_count_messages(tmp_path: Path, demand_cache: DemandCache) 
         "[]",
         "{}",
         '{"offsetTable":[]}',
-        '{"offsetTable":{"TopicTest@g":7.5,"noseparator":{0:99},"TopicTest@h":{"x":99,"1":-1,"2":"99"}}}',
+        '{"offsetTable":{"TopicTest@g":7.5,"noseparator":{0:99},"TopicTest@h":{"x":99,"1":-1,"2":"no"}}}',
         '{"offsetTable":{"Gone@g":{0:99},"../..@g":{0:99},"@g":{0:1}}}',
     ],
 )

@@ -243,9 +243,9 @@ EPOCHS = "epochFileCheckpoint"
         ("", "1\n0\n1-0\n", "WARNING it is missing, and a start takes its .bak, which ends with epoch 1"),
         ("link", "1\n0\n1-0\n", "WARNING it is missing, and a start takes its .bak"),
         ("directory", "1\n0\n1-0\n", "WARNING it cannot be loaded, and a start takes its .bak"),
-        ("directory", "", "WARNING it cannot be loaded, and no .bak is loaded in its place: it is a directory"),
+        ("directory", "", "WARNING it cannot be loaded, and no .bak is loaded: it is a directory"),
         ("FIFO", "1\n0\n1-0\n", "ERROR it is a FIFO"),
-        ("", "2\n0\n1-0\n", "WARNING it is missing, and no .bak is loaded in its place"),
+        ("", "2\n0\n1-0\n", "WARNING it is missing, and no .bak is loaded: its number"),
         ("", "", "WARNING it is missing, and its .bak, too"),
     ],
 )

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from rmqtool.commands.diff import Change, Difference, DifferenceLimiter, StoreComparison, Value
 from rmqtool.doctor import (
     CONFIG_KINDS,
-    OFFSET_FILES,
     ConfigKind,
     Document,
     database_in,
     entries_of,
     has_shape,
 )
-from rmqtool.doctor.choices import offsets_of
-from rmqtool.store.broker_json import ConfigFileError, ConfigSource
+from rmqtool.store.broker_json import OFFSET_TABLES, ConfigFileError, ConfigSource, offsets_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -37,7 +35,7 @@ def diff_settings(a: Store, b: Store, comparison: StoreComparison) -> Iterator[D
         if name := database_in(store.config):
             comparison.note(f"{side}: config/{name} is a database of settings; they are not compared")
             return
-    for name in (*OFFSET_FILES, *_NOUNS):
+    for name in (*OFFSET_TABLES, *_NOUNS):
         kind = CONFIG_KINDS[name]
         documents = [_document(store, kind, comparison) for store in (a, b)]
         if documents[0] is None or documents[1] is None:
@@ -83,8 +81,8 @@ def _settings_in(document: Document, kind: ConfigKind) -> _Settings:
     for table, entry, value in () if kind.numbers else entries_of(document, kind):
         place: dict[str, Any] = {"topic": entry} if kind.name == "topics.json" else {}
         found[table, entry] = _Setting(f"{_NOUNS[kind.name]} {entry}", place, value)
-    for at, offset in offsets_of(document, kind).items() if kind.numbers else ():
-        reader, number = at.reader(kind), at.inner or ""
+    for at, offset in offsets_of(kind.name, document).items():
+        reader, number = at.reader(kind.name), at.inner or ""
         who = at.entry if reader is None else f"{reader[0]} in {reader[1]}/{reader[2]}"
         place = {} if reader is None else {"topic": reader[1], "queue_id": reader[2]}
         order = at.entry, len(number), number, at.table

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from rmqtool.doctor import OFFSET_FILES, ConfigKind, CopyState, Document, database_in, entries_of, read_bytes
-from rmqtool.doctor.choices import DELAYS, OffsetPlace, QueueEnds, offsets_of
+from rmqtool.doctor import ConfigKind, CopyState, Document, database_in, entries_of, read_bytes
+from rmqtool.doctor.choices import QueueEnds
 from rmqtool.doctor.offset_evidence import client_offsets
 from rmqtool.errors import EnvironmentFailureError, RefusedError, UsageError
 from rmqtool.findings import counted
 from rmqtool.lookup.delivery import SoundIndex, copies_below, record_in
 from rmqtool.store import PathKind
-from rmqtool.store.broker_json import LARGEST_CONFIG
+from rmqtool.store.broker_json import DELAYS, LARGEST_CONFIG, OFFSET_TABLES, OffsetPlace, offsets_of
 from rmqtool.store.disk import Disk
 from rmqtool.store.names import component_problem, real_path
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from rmqtool.doctor.choices import ConfigChoice, ConfigDiagnosis
     from rmqtool.store import Store
 
-MERGED = ("topics.json", "subscriptionGroup.json", *OFFSET_FILES)
+MERGED = ("topics.json", "subscriptionGroup.json", *OFFSET_TABLES)
 """The files that are merged, topics first."""
 
 _LAST_RESORTS = {"sent-back", "oldest", "newest", "queues", "groups", "empty"}
@@ -132,7 +132,7 @@ class _ClientFile:
 
     def document(self, kind: ConfigKind) -> Document | None:
         """Return what it says of the store's broker; None of other files than consumer offsets."""
-        if kind.name != OFFSET_FILES[0]:
+        if kind.name != "consumerOffset.json":
             return None
         label, group = str(self._file), real_path(self._file).parent.name
         _check_name(label, group.replace("@", "/"))
@@ -231,8 +231,8 @@ class SettingsMerge:
 
     def _offsets(self, kind: ConfigKind, document: Document, theirs: Document) -> Iterator[MergedSetting]:
         """Put the greatest offset that the queue still has; in ``document``."""
-        own = offsets_of(document, kind)
-        for place, offset in offsets_of(theirs, kind).items():
+        own = offsets_of(kind.name, document)
+        for place, offset in offsets_of(kind.name, theirs).items():
             ours = own.get(place)
             if ours == offset:
                 continue
@@ -259,7 +259,7 @@ class SettingsMerge:
         self, kind: ConfigKind, place: OffsetPlace, ours: int | None, theirs: int
     ) -> tuple[int | None, str]:
         """Return which offset the other store's makes, and the rule; None if it is left out."""
-        reader = place.reader(kind)
+        reader = place.reader(kind.name)
         bounds = None if reader is None or reader[2] > _LARGEST_INT else self._ends.bounds(*reader[1:])
         if reader is None or bounds is None:
             return None, "no such queue here"
