@@ -6,10 +6,12 @@ unit that a queue or an index knows, a short walk down the log finds newer messa
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import count, islice
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.derived.queues import queues_of
+from rmqtool.derived.positions import consumed_offsets
+from rmqtool.derived.queues import queue_ids_of, queues_of
 from rmqtool.findings import Finding
 from rmqtool.formats.consumequeue import (
     PREBLANK_SIZE,
@@ -20,6 +22,7 @@ from rmqtool.rows.messages import has_unit
 from rmqtool.scan.classify import ends_chain
 from rmqtool.scan.record_walk import walk
 from rmqtool.scan.records import Record, record_at
+from rmqtool.store.broker_json import ConfigFileError, ConfigSource, queue_counts
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.times import time_text
 from rmqtool.topics import LMQ_PREFIX
@@ -95,12 +98,41 @@ def queues_problem(store: Store) -> tuple[Reason, str] | None:
     return None
 
 
-def no_queues(store: Store) -> tuple[Reason, str] | None:
-    """Return that the store has no consume queue, in files or in a database; None if it has one."""
-    has_some = any(next(store.queues(kind), None) for kind in UNIT_QUEUE_KINDS)
-    if has_some or queues_problem(store) is not None:
+def no_queues(store: Store, topic: str, queue_id: int | None) -> tuple[Reason, str] | None:
+    """Return that the store lacks the consume queues of a question, in files or in a database; else None.
+
+    None also of a topic or queue that ``topics.json`` does not know: it may be mistyped.
+    """
+    ids, place = queue_ids_of(store, topic), store.base / "consumequeue"
+    if queue_id in ids or (ids and queue_id is None) or queues_problem(store) is not None:
         return None
-    return Reason.QUEUE_MISSING, f"there are no consume queues in {store.base / 'consumequeue'}"
+    if not any(next(store.queues(kind), None) for kind in UNIT_QUEUE_KINDS):
+        return Reason.QUEUE_MISSING, f"there are no consume queues in {place}"
+    counts: dict[str, int] = {}
+    with suppress(ConfigFileError):  # then any may have been there
+        counts = queue_counts(ConfigSource(store.root).document("topics.json"))
+    if counts and (queue_id or 0) >= counts.get(topic, 0):
+        return None
+    name = topic if queue_id is None else f"{topic}/{queue_id}"
+    return Reason.QUEUE_MISSING, f"there is no consume queue of {name} in {place}"
+
+
+def doubt_missing_queues(context: QueryContext, topic: str) -> None:
+    """Warn of a queue of a topic that has gone, as consumers' offsets or the log's first messages show."""
+    log, ids = context.store.commitlog, queue_ids_of(context.store, topic)
+    read = (one.queue_id for one in consumed_offsets(context.store) if one.topic == topic and one.offset > 0)
+    gone = sorted({*read}.difference(ids))
+    if not gone:
+        look = peek_after(
+            log,
+            log.start - 1,
+            None,
+            lambda record: record.topic == topic and has_unit(record) and record.head.queue_id not in ids,
+        )
+        gone = [] if look.record is None else [look.record.head.queue_id]
+    if gone:
+        message = f"there is no consume queue {topic}/{gone[0]}, and once there was one"
+        context.explain_doubt(Reason.QUEUE_MISSING, message, topic=topic, queueId=gone[0])
 
 
 class QueueConsumer:

@@ -12,7 +12,7 @@ from rmqtool.dispatch.index_keys import ALL_TAG_ITEMS, tag_rule
 from rmqtool.findings import counted
 from rmqtool.javacompat import string_hash
 from rmqtool.lookup.context import KeyQuestion, QueryContext, Reason
-from rmqtool.lookup.queue import QueueConsumer, QueueEntry, is_in_batch
+from rmqtool.lookup.queue import QueueConsumer, QueueEntry, doubt_missing_queues, is_in_batch
 from rmqtool.scan.records import Record, record_at
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.times import time_text
@@ -36,6 +36,7 @@ def records_by_time(context: QueryContext) -> Iterator[Record]:
     topic, queue_id = request.topic or "", request.queue_id
     if queue_id is None:
         queues = list(chain.from_iterable(queues_of(store, kind, topic) for kind in UNIT_QUEUE_KINDS))
+        doubt_missing_queues(context, topic)
     else:
         queues = list(filter(None, [find_queue(store, topic, queue_id)]))
     records = [_TimeSearch(context, QueueConsumer(context, queue)).records() for queue in queues]
@@ -143,6 +144,7 @@ def has_all_tag_items(context: QueryContext) -> bool:
 def records_by_tag(context: QueryContext, question: KeyQuestion) -> Iterator[Record]:
     """Yield the newest messages of a topic that have a tag, in the order of the log."""
     queues = chain.from_iterable(queues_of(context.store, kind, question.topic) for kind in UNIT_QUEUE_KINDS)
+    doubt_missing_queues(context, question.topic)
     sought = context.limit.sought
     searches = [_TagSearch(context, question, queue) for queue in queues]
     newest = heapq.merge(

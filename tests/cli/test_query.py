@@ -288,6 +288,40 @@ def test_without_any_queue_the_log_itself_answers(
     assert "answered by the commit log itself, as there are no consume queues in " in found.err
 
 
+@pytest.mark.parametrize(
+    ("question", "gone", "answer"),
+    [
+        ("--queue 0 --queue-offset 3", "0", "as there is no consume queue of TopicTest/0 in "),
+        ("--queue 0 --begin 2020-01-01", "0", "as there is no consume queue of TopicTest/0 in "),
+        ("--begin 2020-01-01", "", "as there is no consume queue of TopicTest in "),
+        ("--tag TagA", "", "as there is no consume queue of TopicTest in "),
+        ("--begin 2020-01-01", "0", "warning: there is no consume queue TopicTest/0, and once there was one"),
+        ("--tag TagA", "1", "warning: there is no consume queue TopicTest/1, and once there was one"),
+    ],
+)
+def test_lost_queues_of_a_topic_hide_nothing(
+    run: Callable[..., Run], plain: Path, plain_copy: Path, question: str, gone: str, answer: str
+) -> None:
+    """The log answers for a topic, or a queue, without any file; where others are there, a warning tells."""
+    shutil.rmtree(plain_copy / "consumequeue" / "TopicTest" / gone)
+    words = ("-t", "TopicTest", *question.split(), "--format", "ndjson", "-m", "0")
+    there, found = run("query", plain, *words), run("query", plain_copy, *words)
+    places = [sorted(one.get("physicalOffset", -1) for one in run.objects) for run in (there, found)]
+    assert (places[0] == places[1] != []) is answer.startswith("as")
+    assert found.status == there.status == 0
+    assert answer in found.err
+    assert "no consume queue" not in there.err
+
+
+def test_a_queue_that_topics_json_does_not_know_is_not_sought_in_the_log(
+    run: Callable[..., Run], plain: Path
+) -> None:
+    for words in (("-t", "Payment"), ("-t", "Payments", "--queue", "99999")):
+        found = run("query", plain, *words, "--begin", "2020-01-01")
+        assert found.status == 1
+        assert "commit log itself" not in found.err
+
+
 def test_damage_in_the_place_that_was_asked_for(run: Callable[..., Run], plain_copy: Path) -> None:
     with (plain_copy / "commitlog" / f"{0:020d}").open("r+b") as file:
         file.seek(333)

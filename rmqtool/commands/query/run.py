@@ -288,7 +288,9 @@ class Query:
             return None if part_problem(store, INDEX) else index_problem(store)
         from rmqtool.lookup.queue import no_queues
 
-        lack = None if part_problem(store, QUEUES) else no_queues(store)
+        lack = None
+        if part_problem(store, QUEUES) is None:
+            lack = no_queues(store, request.topic or "", request.queue_id)
         question = request.key_question
         return None if lack is None or (question is not None and self._is_indexed(question)) else lack
 
