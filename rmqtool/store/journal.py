@@ -105,9 +105,10 @@ class Journal:
             count, times = (head.pop(key) for key in ("moves", "times"))
             del head["journal"]
             _check_places(name, moves, times)
+            is_known = version in {_VERSION, _UNCHAINED} and count == len(moves)
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as failure:
             raise refusal(name, f"is not a journal of a repair ({failure})") from failure
-        if version not in {_VERSION, _UNCHAINED} or count != len(moves):
+        if not is_known:
             raise refusal(name, f"is of version {version}, with {len(moves)} of {count} moves")
         return cls(name, moves, times, head)
 

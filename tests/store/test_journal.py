@@ -446,6 +446,12 @@ def test_what_is_no_journal_is_refused(text: str) -> None:
         Journal.parse("rmqtool-repair-0001", text)
 
 
+@pytest.mark.parametrize("version", [[], {}, 3, "2", None])
+def test_a_whole_journal_of_another_version_is_refused(version: object) -> None:
+    with pytest.raises(RefusedError, match="journal"):
+        Journal.parse(NAME, Journal(NAME, SMALL, {"": 5}, {"journal": version}).text())
+
+
 def _lay_out(root: Path) -> None:
     root.mkdir()
     for path, entry in BEFORE.items():
