@@ -152,6 +152,11 @@ class Deletions:
         self.is_readable = hour is not None
         self.is_open = self.is_readable and (bool(hour) or is_open)
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether no file goes in any hour, as ``deleteWhen`` cannot be read before one that it names."""
+        return not self.is_readable and self.rules.next_hour(self.at_ms) is None
+
     @cached_property
     def last(self) -> int:
         """Number of the file that is never deleted: the one with the log's end, after a start."""
@@ -289,7 +294,7 @@ def next_deletions(store: Store, within_ms: int | None = None) -> str | None:
     if store.kind is not PathKind.STORE or not is_known(store):
         return None
     deletions = Deletions(store, present_ms())
-    if within_ms is not None and deletions.is_readable:
+    if within_ms is not None and not deletions.is_blocked:
         due_ms = deletions.due_ms(0)
         if due_ms is None or due_ms >= deletions.at_ms + within_ms:
             return None
@@ -299,11 +304,12 @@ def next_deletions(store: Store, within_ms: int | None = None) -> str | None:
 def retention_words(deletions: Deletions) -> str:
     """Return the next deletions of a running broker, or why there are none, in one sentence."""
     rules, last = deletions.rules, deletions.last
-    if not deletions.is_readable:
+    if deletions.is_blocked:
         return f"deleteWhen={rules.when} cannot be read: a broker deletes nothing, whatever its age"
     if deletions.is_forced and last:
         files = f"{last:,} of {counted(last + 1, 'file')} of the log, all but one"
-        return f"WARNING: a broker deletes {files}, at once: the disk is so full that age does not count"
+        when = "at once" if deletions.is_readable else f"at the next hour of deleteWhen={rules.when}"
+        return f"WARNING: a broker deletes {files}, {when}: the disk is so full that age does not count"
     due = [deletions.due_ms(number) for number in range(last)]
     limits = f"fileReservedTime={rules.hours} h, deleteWhen={rules.when}"
     if not due or due[0] is None:

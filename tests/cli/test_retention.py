@@ -166,6 +166,15 @@ def test_what_cannot_be_read_deletes_nothing(run: Runner, aged: Callable[..., Pa
     assert {file["due"] for file in _logs(document)} == {None}
 
 
+def test_an_hour_before_what_cannot_be_read_is_told(run: Runner, aged: Callable[..., Path]) -> None:
+    """``UtilAll#isItTimeToDo`` reads one number after the other, until one is the present hour."""
+    words = ("--at", NOON * 1000, "-p", "deleteWhen=04;x")
+    told = _report(run, aged(100), *words)["next"]
+    assert told.startswith("WARNING: a broker deletes 6 of 7 files of the log, all but one, within 17 hours")
+    told = _report(run, aged(1), *words, "--disk-ratio", 99)["next"]
+    assert "all but one, at the next hour of deleteWhen=04;x: the disk is so full" in told
+
+
 def test_the_hour_is_that_of_the_brokers_zone(run: Runner, aged: Callable[..., Path]) -> None:
     words = ("--at", NOON * 1000, "-p", "deleteWhen=20")
     root = aged(100)
