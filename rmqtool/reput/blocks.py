@@ -249,7 +249,7 @@ class _MemoryHandle(StagingHandle):
 
 
 _KEPT_LOG_BYTES = 256 << 20
-"""A log whose blocks, a third of it at most, stay in memory."""
+"""A log whose blocks, a third of it with ordinary keys, stay in memory."""
 
 
 @contextmanager
