@@ -138,3 +138,8 @@ def test_every_class_of_the_table_is_one_class() -> None:
     assert {kind.__name__: names[kind.__name__] for kind in OTHERWISE} == dict.fromkeys(
         projection._OTHERWISE, 1
     )
+
+
+def test_a_choice_without_content_is_none() -> None:
+    with pytest.raises(TypeError, match="document"):
+        ConfigChoice("file", "nothing was given")  # type: ignore[call-arg]

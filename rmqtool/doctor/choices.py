@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
-from dataclasses import field
 from enum import StrEnum
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -102,7 +101,7 @@ class ConfigChoice(NamedTuple):
 
     name: str
     about: str
-    document: dict[str, Any] = field(repr=False)
+    document: dict[str, Any]
     copy_of: str | None = None
     entries: int = 0
     missing: tuple[str, ...] = ()
