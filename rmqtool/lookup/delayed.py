@@ -100,7 +100,7 @@ def delayed_messages(store: Store, now_ms: int) -> Iterator[DelayedMessages]:
             delay_ms,
             offset,
             end,
-            *_times([due_ms for due_ms, _, _ in messages], now_ms),
+            *_times([(due_ms, 1) for due_ms, _, _ in messages], now_ms),
             None if copies is None else copies.count(0),
             None if copies is None else sum(number > 1 for number in copies),
             [_message(store, *message) for message in messages[:_OLDEST]],
@@ -132,10 +132,12 @@ def state_of(index: SoundIndex, record: Record, now_ms: int) -> str | None:
     return f"not delivered to {topic} yet, {late}"
 
 
-def _times(due: list[int], now_ms: int) -> tuple[int, int, int | None, int | None]:
-    overdue = [due_ms for due_ms in due if due_ms <= now_ms]
-    later = [due_ms for due_ms in due if due_ms > now_ms]
-    return len(due), len(overdue), min(overdue, default=None), min(later, default=None)
+def _times(due: list[tuple[int, int]], now_ms: int) -> tuple[int, int, int | None, int | None]:
+    """Return the messages of some times, those overdue, and the first time of these and of the others."""
+    overdue = [(due_ms, messages) for due_ms, messages in due if due_ms <= now_ms]
+    since_ms = min((due_ms for due_ms, _ in overdue), default=None)
+    next_ms = min((due_ms for due_ms, _ in due if due_ms > now_ms), default=None)
+    return sum(number for _, number in due), sum(number for _, number in overdue), since_ms, next_ms
 
 
 def _waiting(store: Store, queue_id: int, offset: int) -> tuple[int, list[tuple[int, int, int]]] | None:
@@ -179,9 +181,7 @@ def _of_timer(store: Store, now_ms: int) -> Iterator[DelayedMessages]:
     done_ms = 0 if progress is None else progress.last_read_time_ms
     offset = 0 if progress is None else progress.last_timer_queue_offset
     precision = int(str(store.settings["timerPrecisionMs"].value))
-    due = [
-        time * precision for time, _, messages in slots for _ in range(messages) if time * precision > done_ms
-    ]
+    due = [(time * precision, messages) for time, _, messages in slots if time * precision > done_ms]
     waiting, overdue, since_ms, next_ms = _times(due, now_ms)
     waiting += max(end - offset, 0)
     yield DelayedMessages("timer", None, offset, end, waiting, overdue, since_ms, next_ms)

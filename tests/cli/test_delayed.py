@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import shutil
 import struct
+import tracemalloc
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import rmqtool
 from rmqtool.formats.checkpoint import SLOT
+from rmqtool.lookup.delayed import delayed_messages
+from rmqtool.store import open_store
 from tests.check.test_delay_checks import Delays
 from tests.cli.conftest import STORES
 from tests.damage.running import install_rebuilt
@@ -140,6 +143,19 @@ def test_the_timers_wheel(run: Runner, tmp_path: Path) -> None:
     assert (row["offset"], row["maxOffset"]) == (20, 24)
     assert (row["waiting"], row["overdue"]) == (2 + 3 + 4, 2)
     assert (row["since"], row["next"]) == (1_795_231_721_000, 4_000_000_000_000)
+
+
+def test_a_damaged_slot_of_the_wheel_takes_no_memory(tmp_path: Path) -> None:
+    """Its number of messages can be any; a list of them would take gigabytes."""
+    root = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store")
+    (root / "timerwheel").write_bytes(SLOT.pack(1_795_231_719, 0, 0, 3_000_000, 0).ljust(4096, b"\0"))
+    tracemalloc.start()
+    try:
+        (timer,) = delayed_messages(open_store(root), 0)
+        assert tracemalloc.get_traced_memory()[1] < 30 << 20
+    finally:
+        tracemalloc.stop()
+    assert timer.waiting == 3_000_000
 
 
 def test_no_other_selection(run: Runner) -> None:
