@@ -100,7 +100,8 @@ def first_step(verdict: Verdict) -> str | None:
         messages = several(lost, f"{kind if lost > readable else 'damaged'} message").removeprefix("1 ")
         steps.append(f"look for the {messages} in a replica or a backup: no command brings back what is lost")
     if verdict.report.directories[1:] and (_next_words(verdict) or [""])[0] == "tar":
-        steps.append("let storePathCommitLog name the log of the copy wherever a broker starts on it")
+        named = "storePathCommitLog and storePathEpochFile, where they are set, name what is in the copy"
+        steps.append(f"let {named} wherever a broker starts on it")
     return "; ".join(steps) or None
 
 

@@ -234,6 +234,9 @@ def test_an_index_that_is_not_all_there_is_told_in_the_first_line(
     assert ("Damage outside the commit log" if state == "cut" else "but the index lacks ") in first
 
 
+_OF_A_COPY = "let storePathCommitLog and storePathEpochFile, where they are set, name what is in the copy"
+
+
 def test_one_lost_file_explains_what_pointed_into_it(run: Callable[..., Run], tmp_path: Path) -> None:
     store = case("CL-GAP", 1, tmp_path)
     shown = run("verify", store).out
@@ -266,14 +269,22 @@ def test_a_copy_has_the_log_that_lies_elsewhere(run: Callable[..., Run], tmp_pat
     shown = run("verify", store, *settings).out.splitlines()
     line = next(line for line in shown if line.startswith("Next: "))
     assert line.startswith(f"Next: tar -chSf {store}.copy.tar {store}")
-    told = any("storePathCommitLog name the log of the copy" in line for line in shown)
-    assert told is (apart == "setting")
+    assert any(_OF_A_COPY in line for line in shown) is (apart == "setting")
     subprocess.run(shlex.split(line.removeprefix("Next: ")), check=True, capture_output=True)
     with tarfile.open(f"{store}.copy.tar") as archive:
         archive.extractall(tmp_path / "copy", filter="data")
     copied = tmp_path / "copy" / str(log if apart == "setting" else store / "commitlog").lstrip("/")
     assert not copied.is_symlink()
     assert {path.name: path.read_bytes() for path in copied.iterdir()} == before
+
+
+def test_a_copy_has_the_epochs_that_lie_elsewhere(run: Callable[..., Run], tmp_path: Path) -> None:
+    store, epochs = shutil.copytree(STORES / "plain-5.3.3", tmp_path / "store"), tmp_path / "epochs"
+    (store / "commitlog" / f"{8192:020d}").rename(store / "commitlog" / "old")
+    epochs.write_text("1\n0\n1-0\n")
+    shown = run("verify", store, "-p", f"storePathEpochFile={epochs}").out
+    assert f"\nNext: tar -chSf {store}.copy.tar {store} {epochs}\n" in shown
+    assert _OF_A_COPY in shown
 
 
 def test_a_light_queue_named_twice_is_no_damage(run: Callable[..., Run]) -> None:
