@@ -9,8 +9,9 @@ import subprocess
 import tempfile
 from enum import IntEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
 import pytest
 from numba.core.errors import TypingError
 
@@ -335,3 +336,32 @@ def test_another_process_compiles_from_the_last_kernel_on_for_a_command_alone(
     assert {path.name for path in tmp_path.iterdir()} == {"tmp", "evidence", "cache"}
     kernels = {path.name.partition("-")[0] for path in (tmp_path / "cache").rglob("*.nbi")}
     assert {name.partition(".")[0] for name in kernels} == {"bytes"}
+
+
+class _Pair(NamedTuple):
+    values: np.ndarray[Any, Any]
+    size: int
+
+
+_FIXED = np.arange(4)
+_FIXED.setflags(write=False)
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        np.arange(4),
+        _FIXED,
+        np.arange(4)[::2],
+        np.zeros((2, 3), order="F"),
+        np.zeros(2, [("at", "<i8"), ("size", "<i4")]),
+        np.zeros(2, np.dtype([("at", "<i8"), ("size", "<i4")], align=True)),
+        (np.zeros(0, np.bool_), 1, (np.zeros(1, np.uint8),)),
+        _Pair(np.zeros(1), 2),
+        7,
+        2.5,
+        np.uint32(1),
+    ],
+)
+def test_types_of_arguments_are_those_of_numba(value: object) -> None:
+    assert jit._type_of(jit.numba.typeof, value) == jit.numba.typeof(value)

@@ -105,9 +105,9 @@ class ExpectedRows(Generic[R]):
         """Yield a window's number, and which of the offsets can only lie in it."""
         if not self.spans or not len(physical_offsets):
             return
-        numbers = np.searchsorted(self._starts, physical_offsets, side="right") - 1
-        for number in np.unique(np.maximum(numbers, 0)).tolist():
-            yield number, np.flatnonzero(np.maximum(numbers, 0) == number)
+        numbers = np.maximum(np.searchsorted(self._starts, physical_offsets, side="right") - 1, 0)
+        for number in np.flatnonzero(np.bincount(numbers)).tolist():
+            yield number, np.flatnonzero(numbers == number)
 
     def seen(self, number: int) -> Bools:
         """Return which rows of a window were matched; change it in place, then `flush` it."""

@@ -202,7 +202,8 @@ class IndexMatch:
             matches[at] = kinds
             if wanted.of_tags[rows[kinds == ItemMatch.TAKEN]].any():
                 self._tagged.add(window)
-        self._spoiled.append(np.unique(offsets[matches == ItemMatch.OTHER_KEY]))
+        if len(spoiled := offsets[matches == ItemMatch.OTHER_KEY]):
+            self._spoiled.append(np.unique(spoiled))
         self._note_taken(file, matched[matches == ItemMatch.TAKEN])
         self._tell(report, file, items, matches, matched)
         self._check_times(report, file, items, matches, times_ms)
@@ -325,6 +326,8 @@ class IndexMatch:
         if self._task.lag.is_controlled:  # nobody was to find them
             total = self._expected.without_end(self._task.lag.dispatched)
         missing = missing_entries(self._expected)
+        if not len(missing.starts):
+            return
         firsts = np.array([file.first for _, file in self._files if file.first >= 0], np.int64)
         lasts = np.array([file.last for _, file in self._files if file.last >= 0], np.int64)
         # A whole range between files was deleted with its file; an entry inside of one was never there.

@@ -6,46 +6,18 @@ A field's documentation in a schema is ``"JAVANAME; unit; meaning"``, written wi
 from __future__ import annotations
 
 import struct
-import sys
-from contextlib import contextmanager
 from functools import cached_property
-from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
+from rmqtool.imports import imported_late
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     import numpy as np
 
 
-class _Late(ModuleType):
-    """A module that is imported when something is taken from it."""
-
-    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the module has
-        _drop(self)
-        return getattr(import_module(self.__name__), name)
-
-
-def _drop(late: _Late) -> None:
-    """Let its name mean the module itself; another thread may have met it first."""
-    if sys.modules.get(late.__name__) is late:
-        del sys.modules[late.__name__]
-
-
-@contextmanager
-def _imported_late(*names: str) -> Iterator[None]:
-    """Give what is imported meanwhile a `_Late` instead of each of these modules."""
-    late = {name: _Late(name) for name in names if name not in sys.modules}
-    sys.modules.update(late)
-    try:
-        yield
-    finally:
-        for module in late.values():
-            _drop(module)
-
-
-with _imported_late("hashlib", "pdb", "pickle"):  # for classes of construct that are of no use here
+with imported_late("hashlib", "pdb", "pickle"):  # for classes of construct that are of no use here
     import construct
 
 RowT = TypeVar("RowT", bound=tuple[int, ...])

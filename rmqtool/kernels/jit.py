@@ -38,6 +38,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rmqtool.caches import is_private, is_trusted, user_cache
+from rmqtool.imports import imported_late, not_installed
 from rmqtool.progress import COMPILATION
 
 if TYPE_CHECKING:
@@ -47,21 +48,10 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-@contextlib.contextmanager
-def _not_installed(*names: str) -> Iterator[None]:
-    """Make modules look for a while as if they were not installed."""
-    loaded = {name: sys.modules[name] for name in names if name in sys.modules}
-    sys.modules.update(dict.fromkeys(names))  # type: ignore[arg-type] # None is what import refuses
-    try:
-        yield
-    finally:
-        for name in names:
-            del sys.modules[name]
-        sys.modules.update(loaded)
-
-
 def _import_unsteered() -> None:
-    with _not_installed("yaml", "coverage"), warnings.catch_warnings():
+    # html is for pictures; importlib.metadata looks for extensions of the compiler, and loads email
+    late = imported_late("html", "importlib.metadata")
+    with not_installed("yaml", "coverage"), late, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "A Numba config file is found")
         import numba.core.config
     numba.core.config._config_fname = os.devnull
@@ -82,9 +72,11 @@ try:
     from numba.core.dispatcher import Dispatcher
     from numba.core.options import DefaultOptions
     from numba.core.typing.templates import AttributeTemplate
+    from numba.np import numpy_support
 except ImportError:
     CompileResultCacheImpl = FunctionCache = CPUCodeLibrary = DefaultOptions = object
     AttributeTemplate = Dispatcher = object
+    numpy_support = None
 
 __all__ = [
     "KERNEL_PACKAGES",
@@ -214,7 +206,7 @@ def _has_private_names() -> bool:
         CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
         DefaultOptions: ("_nrt", "no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"),
         CPUCodeLibrary: ("_get_module_for_linking",),
-        Dispatcher: ("_compile_for_args",),
+        Dispatcher: ("_compile_for_args", "_compilation_chain_init_hook", "typeof_pyval"),
     }
     if not all(hasattr(owner, name) for owner, names in needed.items() for name in names):
         return False
@@ -383,6 +375,20 @@ def _interrupts_later() -> Iterator[None]:
             signal.raise_signal(signal_number)
 
 
+# Kept for good: numba's C code knows a type by a number that ends with it.
+_array_type, _tuple_type = cache(types.Array), cache(types.BaseTuple.from_types)
+
+
+def _type_of(numbas: Callable[[Any], Any], value: object) -> Any:  # noqa: ANN401 - numba's own
+    """Return the type of an argument; numba's function loads numpy.ma to refuse what none of ours is."""
+    if isinstance(value, tuple):
+        return _tuple_type(tuple(_type_of(numbas, member) for member in value), type(value))
+    if type(value) is not np.ndarray:
+        return numbas(value)
+    layout, is_fixed = numpy_support.map_layout(value), not value.flags.writeable
+    return _array_type(numpy_support.from_dtype(value.dtype), value.ndim, layout, is_fixed)
+
+
 class _Uncompiled:
     """A kernel, of which numba makes a dispatcher once that is called, or a kernel is compiled that calls it.
 
@@ -405,6 +411,9 @@ class _Uncompiled:
         compiled = numba.njit(nogil=True, _nrt=False, forceinline=self._inline, **no_wrapper)(self.py_func)
         compiled._cache = _KernelCache(self.py_func)
         compiled._compile_for_args = _interrupts_later()(compiled._compile_for_args)
+        # Extensions of all installed packages are for the compiler, which loads them, not for machine code.
+        compiled._compilation_chain_init_hook = lambda: None
+        compiled.typeof_pyval = partial(_type_of, compiled.typeof_pyval)
         return compiled
 
     @property

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,6 +31,7 @@ from rmqtool.salvage.planning import Planner
 from rmqtool.scan.records import check_record
 from rmqtool.store.broker_conf import Origin
 from rmqtool.store.broker_json import ConfigSource
+from rmqtool.version import __version__
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -236,7 +236,7 @@ class LogCopies:
         """Return what is known before anything is put into its place."""
         names, start = self._misnamed, copy.log.start
         return SalvagePlan(
-            version("rmqtool"),
+            __version__,
             tuple(str(store.base) for store in self.stores),
             tuple(self.sources()),
             self.file_size,

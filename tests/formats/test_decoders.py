@@ -12,11 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rmqtool.formats import Decoder, fields, layout
+from rmqtool.formats import Decoder, layout
 from rmqtool.formats.checkpoint import CHECKPOINTS, TIMER_CHECKPOINTS
 from rmqtool.formats.consumequeue import BATCH_UNITS, EXT_HEADS, UNITS
 from rmqtool.formats.index import HEADERS, ITEMS, SLOTS
 from rmqtool.formats.message import RECORD_STARTS
+from rmqtool.imports import imported_late
 
 DECODERS: list[Decoder[Any]] = [
     UNITS, BATCH_UNITS, EXT_HEADS, HEADERS, SLOTS, ITEMS, CHECKPOINTS, RECORD_STARTS, TIMER_CHECKPOINTS
@@ -66,7 +67,7 @@ def test_what_ends_too_early_is_none_or_zeros(decoder: Decoder[Any]) -> None:
 def test_a_module_whose_import_is_put_off_can_be_used_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     """By another thread, or by what looks through all modules."""
     monkeypatch.delitem(sys.modules, "colorsys", raising=False)
-    with fields._imported_late("colorsys"):
+    with imported_late("colorsys"):
         late = sys.modules["colorsys"]
         assert late.rgb_to_hsv is late.rgb_to_hsv
         assert sys.modules["colorsys"] is not late
