@@ -22,7 +22,7 @@ class _Late(ModuleType):
 
 
 def _drop(name: str, module: ModuleType | None) -> None:
-    """Let a name mean the module itself; what is imported meanwhile, or another thread, may have met it first."""
+    """Let a name mean the module itself, which another import or thread may have loaded meanwhile."""
     if sys.modules.get(name) is module:
         sys.modules.pop(name, None)
 
