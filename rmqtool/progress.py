@@ -36,19 +36,15 @@ class Progress(Protocol):
 
     def stage(self, name: str, total_bytes: int | None) -> None:
         """Begin a stage of ``total_bytes`` of work, None if that is not known."""
-        ...
 
     def advance(self, done_bytes: int) -> None:
         """Report how many bytes of the stage are done so far."""
-        ...
 
     def note(self, sentence: str) -> None:
         """Report something worth knowing."""
-        ...
 
     def warn(self, sentence: str) -> None:
         """Report something that the user should not miss."""
-        ...
 
 
 class NullProgress:

@@ -229,15 +229,12 @@ class LossListener(Protocol):
 
     def absent(self, queue: QueueKey, absent: Iterable[Absent]) -> object:
         """Take those of a queue."""
-        ...
 
     def indexed(self, places: Iterable[int]) -> object:
         """Take the places of those to which index items alone lead."""
-        ...
 
     def before(self, queue: QueueKey | None, units: LiveUnits) -> object:
         """Take those of a queue that lie before the log; None are those that index items alone name."""
-        ...
 
 
 def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, LiveUnits]]:

@@ -42,7 +42,6 @@ class MadeReport(Protocol):
 
     def exit_status(self, fail_on: FailOn) -> ExitStatus:
         """Return the exit status by the findings that fail."""
-        ...
 
 
 R = TypeVar("R")

@@ -127,7 +127,6 @@ class Closable(Protocol):
 
     def close(self) -> None:
         """Close the files."""
-        ...
 
 
 S = TypeVar("S", bound=Closable)
@@ -265,7 +264,6 @@ class Ask(Protocol[S_contra, R_co]):
 
     def __call__(self, store: S_contra, engine: Engine, progress: Progress, /) -> tuple[R_co, ExitStatus]:
         """Return the report, and the exit status that the store would have alone."""
-        ...
 
 
 def ask_members(

@@ -77,7 +77,6 @@ class LiveSession(Protocol):
     @property
     def sparkContext(self) -> Any:  # noqa: ANN401 - pyspark's
         """Spark's context."""
-        ...
 
 
 class Engine(Protocol):
@@ -99,11 +98,9 @@ class Engine(Protocol):
         When an item fails, no further ones are started. Ctrl-C and whatever ``progress`` raises end the map
         at once; an engine with processes of its own is closed by that.
         """
-        ...
 
     def close(self) -> None:
         """End processes and remove temporary files. Closing twice is harmless."""
-        ...
 
     def __enter__(self) -> Self:
         return self

@@ -64,18 +64,15 @@ class Handle(Protocol):
 
     def size_bytes(self) -> int:
         """Return the current size."""
-        ...
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Fill a part of a view from its start; return the number of bytes, 0 at the end of the file."""
-        ...
 
     def next_written(self, position: int) -> int:
         """Return the first position from ``position`` on that may hold other bytes than zeros.
 
         The end of the file where there is none; ``position`` itself if the source knows no holes.
         """
-        ...
 
 
 class Source(Protocol):
@@ -87,37 +84,30 @@ class Source(Protocol):
 
     def status(self, path: str) -> Status | None:
         """Return the status of a name, links followed; None if it does not exist."""
-        ...
 
     def entries(self, path: str) -> list[DirectoryEntry]:
         """Return the entries of a directory by name; none if it is not one."""
-        ...
 
     def open(self, path: str) -> Handle:
         """Open a regular file; anything else is refused without being opened or waited for.
 
         Raises `EnvironmentFailureError` if it is not a regular file, missing, or may not be read.
         """
-        ...
 
     def absolute(self, text: str) -> str:
         """Return the name that a setting or a user means; links are kept."""
-        ...
 
     def real(self, path: str) -> str:
         """Return the name without links, as far as it exists."""
-        ...
 
     def local_path(self, path: str) -> Path | None:
         """Return the bytes' path on this machine, to protect it from writes; None if elsewhere."""
-        ...
 
     def lock_holder(self, path: str) -> int | None:
         """Return the process that holds a write lock on a file's first byte, as a running broker does.
 
         None if it is free; 0 or less for a process without a number here.
         """
-        ...
 
 
 SCHEMES = ("s3", "s3a", "gs", "abfss", "hdfs")

@@ -98,15 +98,12 @@ class Encoder(Protocol):
 
         Returns its index; ``stop`` if there is none.
         """
-        ...
 
     def add(self, row: rows.Row) -> None:
         """Take a row that plain Python made: a message that is not plain, damage, an end mark."""
-        ...
 
     def finish(self) -> list[rows.Row]:
         """Return everything taken, in order."""
-        ...
 
 
 @dataclass

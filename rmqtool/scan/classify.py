@@ -361,22 +361,18 @@ class LogEdge(Protocol):
     @property
     def last(self) -> int:
         """Return the number of the last file that holds a record, -1 if none does."""
-        ...
 
     @property
     def unclean(self) -> bool:
         """Whether ``abort`` is there: a torn record at the end is what the next start expects."""
-        ...
 
     @property
     def page_writer(self) -> str:
         """Return what to say of a log written by whole pages ; empty if none writes so."""
-        ...
 
     @property
     def stale_from(self) -> int | None:
         """Return where copies of older records begin after the log's end; None if none do."""
-        ...
 
 
 @dataclass(frozen=True)

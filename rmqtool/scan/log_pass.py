@@ -103,15 +103,12 @@ class Walk(Protocol):
     @property
     def unreadable(self) -> list[UnreadableRange]:
         """Return ranges of the file that the disk did not deliver so far."""
-        ...
 
     def guess(self, start: int, stop: int) -> int | None:
         """Return where the first record of a range begins; None if it has none."""
-        ...
 
     def parts(self, start: int, stop: int) -> Iterator[MessageBatch | Gap]:
         """Yield the records that begin in a range, the first at ``start``, and the gaps between them."""
-        ...
 
 
 R = TypeVar("R")
@@ -125,15 +122,12 @@ class Sink(Protocol[R_co]):
 
     def batch(self, batch: MessageBatch) -> None:
         """Take records, and the gaps among them."""
-        ...
 
     def gap(self, gap: Gap) -> None:
         """Take a gap between two batches."""
-        ...
 
     def result(self, read: SplitRead) -> R_co:
         """Return the results, once the walk is at its end."""
-        ...
 
 
 class ReadJob(ABC, Generic[R]):
@@ -279,22 +273,18 @@ class SplitResult(Protocol):
     @property
     def split_stop(self) -> int:
         """Return the physical offset after the split."""
-        ...
 
     @property
     def first_log_offset(self) -> int | None:
         """Return the physical offset of the first record; None if no record begins in the split."""
-        ...
 
     @property
     def next_log_offset(self) -> int | None:
         """Return the physical offset at which the next record is due; None if a gap goes on there."""
-        ...
 
     @property
     def ended(self) -> bool:
         """Whether nothing of the file is read after this."""
-        ...
 
 
 _Result = TypeVar("_Result", bound=SplitResult)

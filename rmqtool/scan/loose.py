@@ -29,15 +29,12 @@ class RawBytes(Protocol):
     @property
     def size_bytes(self) -> int:
         """Return how long it is."""
-        ...
 
     def read_into(self, position: int, view: memoryview[Any]) -> int:
         """Fill a view from a position on; return how many bytes came, fewer at the end only."""
-        ...
 
     def next_written(self, position: int) -> int:
         """Return the position of the next bytes outside a hole."""
-        ...
 
 
 def find_loose(image: RawBytes, start: int, stop: int, window_bytes: int = WINDOW_BYTES) -> Rows:

@@ -51,16 +51,13 @@ class ByteSource(Protocol):
     @property
     def size_bytes(self) -> int:
         """Return the bytes of the whole file."""
-        ...
 
     @property
     def framing(self) -> Framing:
         """Return the framing of its records."""
-        ...
 
     def read_at(self, position: int, length: int) -> bytes:
         """Return ``length`` bytes from ``position``, fewer at the end of the file."""
-        ...
 
 
 class Record(NamedTuple):

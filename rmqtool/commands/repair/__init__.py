@@ -101,32 +101,26 @@ class Rebuilt(Protocol):
     @property
     def fewer_messages(self) -> int:
         """Return how many messages consumers see now and would not see with the result."""
-        ...
 
     @property
     def fewer_entries(self) -> int:
         """Return how many index entries are lost."""
-        ...
 
     @property
     def hidden_records(self) -> int:
         """Return how many intact records are in ranges that were not dispatched."""
-        ...
 
     @property
     def uncompared(self) -> tuple[str, ...]:
         """Return the parts of the present queues that could not be compared, and why."""
-        ...
 
     @property
     def doubtful_settings(self) -> Mapping[str, str]:
         """Return uncertain settings, and what contradicts them."""
-        ...
 
     @property
     def assumed(self) -> Mapping[str, str]:
         """Return settings that no file shows, and what rests on them."""
-        ...
 
 
 class Rebuild(Protocol):
@@ -140,7 +134,6 @@ class Rebuild(Protocol):
         tell_queue: Callable[[str, int, bool], object] = ...,
     ) -> Rebuilt:
         """Rebuild parts into a directory inside a writable one; without one, only count."""
-        ...
 
 
 @dataclass(frozen=True)
