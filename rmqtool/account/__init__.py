@@ -207,12 +207,8 @@ def before_words(losses: CountsBefore | None) -> str:
 def is_borne_out(store: StoreFiles, end: int, latest_ms: int | None) -> bool:
     """Return whether index or checkpoint, too, know of messages beyond a log: then it has lost its end.
 
-    Units alone may be left from a truncation.
-
-    Args:
-        store: whose index and checkpoint; unreadable data proves nothing.
-        end: physical offset after the log's last record.
-        latest_ms: highest store time of its records; None where that is not known.
+    Units alone may be left from a truncation, and unreadable data proves nothing. ``end`` is the physical
+    offset after the log's last record, ``latest_ms`` the highest store time of its records, if known.
     """
     with suppress(EnvironmentFailureError):
         if any(header.end_phy_offset >= end for header in index_headers(store.index_files)):
@@ -236,11 +232,7 @@ def lists_beyond(
 ) -> bool:
     """Return whether units lead beyond a log, by the ends of the queues.
 
-    Args:
-        store: whose queues.
-        log_start: physical offset.
-        log_end: physical offset after the last record.
-        ends: where the log's records end queues, if known; those that do end there list no more.
+    ``ends`` is where the log's records end queues, if known; those that do end there list no more.
     """
     for kind in UNIT_QUEUE_KINDS:
         for queue in queues_of(store, kind):
@@ -259,13 +251,7 @@ def indexes_beyond(store: Store, log_end: int) -> bool:
 
 
 def cut_finding(losses: LogLosses, end: int, *, sure: bool) -> Finding:
-    """Return that a log was longer once.
-
-    Args:
-        losses: with messages beyond its end.
-        end: physical offset after its last record.
-        sure: no kill and no truncation explains it.
-    """
+    """Return that a log was longer once; ``sure``: neither a kill nor a truncation explains its ``end``."""
     messages = counted(losses.beyond, "message", spec=",")
     witnesses = {losses.indexed: "the index still lists", losses.consumed: "consumers have read"}
     witness = witnesses.get(losses.beyond, "the queues still list")

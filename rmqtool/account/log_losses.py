@@ -44,11 +44,7 @@ QueueKey = tuple[str, int]
 class LogAccount:
     """Losses of a log, as the queues beside it, its index and its consumers' offsets prove them.
 
-    Args:
-        store: whose queues.
-
-    Attributes:
-        unread: sentences about queues and index files that cannot be read, and so prove nothing.
+    ``unread`` has sentences about queues and index files that cannot be read, and so prove nothing.
     """
 
     def __init__(self, store: Store) -> None:
@@ -384,12 +380,8 @@ def log_losses(account: LogAccount, surveyed: SurveyedLog, lost: LossListener | 
 class StoreAccount:
     """The account of a store; `account_of` returns the one that all share in a run.
 
-    Args:
-        store: whose queues, index and consumer offsets.
-        log: as it lies there; None is the store's, or that beside the part that is shown.
-
-    Attributes:
-        reading: of the log, its files where their records say, if it had to be read by evidence.
+    ``log`` is as it lies there; None is the store's, or that beside the part that is shown. ``reading`` is of
+    the log, its files where their records say, if it had to be read by evidence.
     """
 
     def __init__(self, store: Store, log: FileQueue | None = None) -> None:

@@ -138,12 +138,7 @@ class LostTotals:
 
 @dataclass
 class LossReporter:
-    """Reports lost messages as they are found.
-
-    Attributes:
-        log: where records are read from.
-        tell: receives each message.
-    """
+    """Reports lost messages to ``tell`` as they are found; their records are read from ``log``."""
 
     log: FileQueue
     tell: Callable[[LostMessage], object]
@@ -179,10 +174,7 @@ class LossReporter:
     ) -> None:
         """Report messages of a present queue whose place in the log another record takes.
 
-        Args:
-            queue: topic and queue id.
-            units: those to examine.
-            else_: receives place and physical offset of those whose record can be read; None skips these.
+        ``else_`` receives place and physical offset of those whose record can be read; None skips these.
         """
         columns = (units.keys, units.physical_offsets, units.sizes, units.tags_codes)
         for number, offset, size, tags_code in zip(*(column.tolist() for column in columns), strict=True):
@@ -311,11 +303,8 @@ class Pin(NamedTuple):
 class Kept(NamedTuple):
     """Records of a queue, or runs of them, in order, ``(n,)`` each.
 
-    Attributes:
-        starts: queue offsets.
-        stops: queue offsets after them.
-        places: physical offsets.
-        ends: physical offsets after them.
+    ``starts`` and ``stops`` are the queue offsets of the first and after the last, ``places`` and ``ends``
+    the physical ones.
     """
 
     starts: Int64s

@@ -33,13 +33,7 @@ if TYPE_CHECKING:
 
 
 class Hole(NamedTuple):
-    """Lost messages whose places nothing names.
-
-    Attributes:
-        start: physical offset at or after which they were.
-        stop: physical offset at or before which they ended.
-        messages: how many.
-    """
+    """Lost messages whose places nothing names, between the physical offsets ``start`` and ``stop``."""
 
     start: int
     stop: int
@@ -121,11 +115,8 @@ def consumed_ends(store: Store) -> Mapping[tuple[str, int], int]:
 def consumed_beyond(known: int, consumed: int, log_end: int, reach: int) -> Iterator[Absent]:
     """Yield the messages of a queue that consumers have read, and that nothing else names.
 
-    Args:
-        known: queue offset after the last one of which something else knows; 0 of an unknown queue.
-        consumed: queue offset after the last one that was read.
-        log_end: physical offset after the log's last record.
-        reach: up to which units or items lead.
+    ``known`` is the queue offset after the last one of which something else knows, 0 of an unknown queue,
+    ``consumed`` that after the last one that was read. Units or items lead up to ``reach`` in the log.
     """
     messages = consumed - known
     if known > 0 < messages and messages * SMALLEST_RECORD <= reach - log_end:

@@ -150,11 +150,7 @@ class SurveyedLog:
 
 
 class OffsetWalk:
-    """Follows the queue offsets along a log, and adds its records up by queue.
-
-    Attributes:
-        queues: the totals.
-    """
+    """Follows the queue offsets along a log, and adds its records up by queue, in ``queues``."""
 
     def __init__(self, *, from_zero: bool) -> None:
         self._from_zero = from_zero
@@ -363,11 +359,8 @@ def survey(
 ) -> SurveyedLog:
     """Read all of a log.
 
-    Args:
-        log: which.
-        marked_from: physical offset of a record from which on they are counted by themselves, too.
-        reading: see ``survey``.
-        moved: labels of the files that are read as others.
+    Records from physical offset ``marked_from`` on are counted by themselves, too; ``moved`` are labels of
+    the files that are read as others.
     """
     made = Surveyor(log, reading, moved)
     if marked_from is not None and marked_from < log.stop:

@@ -35,11 +35,7 @@ Value: TypeAlias = "str | int | bool | Path"
 
 
 def path_of(path: AnyPath | None) -> Path | None:
-    """Return a path, or None if none was given.
-
-    Raises:
-        UsageError: It is a URL.
-    """
+    """Return a path, or None if none was given; `UsageError` if it is a URL."""
     return None if path is None else Path(local_name(path))
 
 
@@ -64,11 +60,7 @@ def property_texts(properties: Mapping[str, Value] | Iterable[str]) -> list[str]
 
 
 def kind_named(name: str) -> PathKind:
-    """Return a kind of a store's parts.
-
-    Raises:
-        UsageError: There is no such kind.
-    """
+    """Return a kind of a store's parts; `UsageError` if there is no such kind."""
     kinds: Iterable[PathKind] = [kind for kind in PathKind if kind is not PathKind.STORE]
     for kind in kinds:
         if kind.value == name:

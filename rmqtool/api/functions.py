@@ -160,11 +160,7 @@ def export_request(
     left_out: tuple[LeftOut, ...] = (),
     **options: Unpack[ExportOptions],
 ) -> ExportRequest:
-    """Return the request.
-
-    Raises:
-        UsageError: An option makes no sense.
-    """
+    """Return the request; `UsageError` if an option makes no sense."""
     from rmqtool.columns import FileFormat, column_names, names_in_files
     from rmqtool.commands.export import ExportRequest
 

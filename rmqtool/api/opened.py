@@ -189,11 +189,7 @@ class OpenedStore:
         return f"<rmqtool.Store {self.kind} {self.location!r}{' (closed)' if self._closed else ''}>"
 
     def _examined(self) -> StoreFiles:
-        """Return the files, of which there must be more than settings.
-
-        Raises:
-            EnvironmentFailureError: There is nothing else.
-        """
+        """Return the files; `EnvironmentFailureError` if there is nothing but settings."""
         if self.kind in ONLY_SHOWN:
             raise EnvironmentFailureError(f"{self.location}: {ONLY_SHOWN[self.kind]}")
         return self.files

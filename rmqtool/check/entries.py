@@ -46,12 +46,7 @@ def seam_findings(scans: Iterable[SegmentScan]) -> Iterator[Finding]:
 
 
 def member_findings(store: Store, last: EntrySpan) -> Iterator[Finding]:
-    """Yield that the member has no index of entries, and what its checkpoint says of the log's end.
-
-    Args:
-        store: whose log was read.
-        last: entries at the end of it.
-    """
+    """Yield that the member has no index of entries, and what its checkpoint says of the log's last ones."""
     segment = store.log.segment_at(last.start)
     if segment is None:
         return

@@ -100,12 +100,7 @@ class _RereadError(Exception):
 
 
 class LogReader:
-    """Reads the splits of one log.
-
-    Attributes:
-        edge: of the log.
-        period: of the census, if a picture is requested.
-    """
+    """Reads the splits of one log; ``period`` is that of the census, if a picture is requested."""
 
     def __init__(self, check: LogCheck, engine: Engine) -> None:
         self._check = check

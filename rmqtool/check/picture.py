@@ -108,13 +108,7 @@ class LogPicture:
 
 
 class PictureFrame(NamedTuple):
-    """Further facts about a log that has been read.
-
-    Attributes:
-        period: of the census.
-        end: physical offset after the last record.
-        stale_stop: physical offset after old records that a truncation left there.
-    """
+    """Period of the census, and the physical offsets after a log's last record and the old ones behind it."""
 
     period: Period
     end: int

@@ -169,14 +169,10 @@ _FILES_RECOVERED = 3
 
 
 class _ServedEnd:
-    """The end of a queue, as a start of a broker finds it.
+    """The end of a queue that is cut at physical offset ``log_end``, as a start of a broker finds it.
 
     Java: ``ConsumeQueue#recover`` reads the last three files up to a unit that is not valid, and
     ``#truncateDirtyLogicFiles`` cuts at the log's end; the same of ``BatchConsumeQueue`` (4.9.8 to 5.5.1).
-
-    Args:
-        check: the queue.
-        log_end: physical offset at which it is cut.
     """
 
     def __init__(self, check: QueueCheck, log_end: int) -> None:

@@ -35,13 +35,7 @@ if TYPE_CHECKING:
 
 
 class RepeatedName(NamedTuple):
-    """A message that names a queue more than once.
-
-    Attributes:
-        log_offset: of the message.
-        queue_offset: that all the names have.
-        times: how often it is named.
-    """
+    """A message that names a queue more than once; all the names have one queue offset."""
 
     log_offset: int
     queue_offset: int
@@ -123,16 +117,7 @@ _CODES = {
 
 
 class Break(NamedTuple):
-    """A record whose queue offset does not follow.
-
-    Attributes:
-        code: what it is.
-        topic: of the queue.
-        queue_id: of the queue.
-        expected: the queue offset after the record before.
-        observed: the record's queue offset.
-        log_offset: physical offset of the record.
-    """
+    """A record whose queue offset, ``observed``, is not that after the record before, ``expected``."""
 
     code: FindingCode
     topic: str
@@ -162,12 +147,8 @@ def breaks_of(
 ) -> Breaks:
     """Return where queue offsets do not follow; only queues whose runs do not join are read.
 
-    Args:
-        plans: the queues.
-        blocks: where their units are.
-        engine: reads them.
-        from_zero: the log begins at 0, so every queue must begin at offset 0.
-        max_breaks: breaks of one queue that are returned.
+    With ``from_zero`` the log begins at 0, so every queue must begin at offset 0. Of one queue, at most
+    ``max_breaks`` are returned.
     """
     wanted = sorted((plan for plan in plans if not _in_order(plan, from_zero=from_zero)), key=PLACE)
     size = max(-(-len(wanted) // _TASKS), 1)

@@ -41,15 +41,7 @@ _NO_TIME = -(1 << 63)
 
 
 class RecordRun(NamedTuple):
-    """Records that follow each other without a gap, their store times never falling.
-
-    Attributes:
-        start: physical offset of the first record.
-        stop: physical offset after the last one.
-        records: how many.
-        first_ms: STORETIMESTAMP of the first.
-        last_ms: STORETIMESTAMP of the last, the highest.
-    """
+    """Records that follow each other without a gap, their store times never falling."""
 
     start: int
     stop: int

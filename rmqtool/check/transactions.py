@@ -238,10 +238,7 @@ class _Collecting(ReadJob[_Collected]):
 def halves_in_doubt(edge: FoundEdge, checked: Mapping[int, int], engine: Engine) -> Int64s:
     """Return the physical offsets of half messages that neither an op message nor a commit ended, ascending.
 
-    Args:
-        edge: the log.
-        checked: by half queue, the next queue offset that the broker's check reads.
-        engine: reads the log.
+    ``checked`` has, by half queue, the next queue offset that the broker's check reads.
     """
     segments = edge.segments
     splits = plan_splits(segments, max(segment.stop for segment in segments))

@@ -95,11 +95,7 @@ def explained_lines(lines: Iterable[str]) -> list[ExplainedLine]:
 
 
 def named(text: str) -> tuple[tuple[FindingCode, ...], list[ExplainedLine]]:
-    """Return the finding codes and kinds of lines of a name or a glob, or ``all``.
-
-    Raises:
-        UsageError: None has that name.
-    """
+    """Return the finding codes and kinds of lines of a name or a glob; `UsageError` if none has it."""
     wanted = text.strip().lower()
     pattern = "*" if wanted == ALL else wanted
     codes = tuple(entry for code, entry in CATALOG.items() if fnmatchcase(code.lower(), pattern))

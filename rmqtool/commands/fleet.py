@@ -136,12 +136,7 @@ S = TypeVar("S", bound=Closable)
 class FleetMember(Generic[S]):
     """A store that was named.
 
-    Attributes:
-        path: its path; as given, if that is a glob that nothing fits.
-        opening: opens it.
-        store: the store; None if it could not be opened.
-        failure: why not.
-        log_bytes: size of the files of its log.
+    ``path`` is as given, if that is a glob that nothing fits; ``failure`` is why ``opening`` gave no store.
     """
 
     path: str

@@ -58,11 +58,7 @@ _WITNESSES = 16  # units before one that leads beyond the log, up to the first w
 
 
 class UnitsBeyond:
-    """Decides which units that lead beyond a log prove a message of their queue.
-
-    Args:
-        store: whose log; where it has no file, all units are plausible.
-    """
+    """Decides which units beyond a log prove a message of their queue: without a file of the log, all may."""
 
     def __init__(self, store: Store) -> None:
         self._log, self._file_size = store.log, store.settings.commitlog_file_size

@@ -314,12 +314,7 @@ class FrameDisputes(Disputes):
 def overlaps(rows: Rows, others: Rows) -> tuple[Bools, Int64s]:
     """Return which records lie over one of others, and the number of the first that ends after each begins.
 
-    Args:
-        rows: ``(n,)`` of ``RECORD_ROW``.
-        others: ``(m,)``, none of which lies over another.
-
-    Returns:
-        ``(n,)`` each.
+    ``rows`` and both results are ``(n,)``; of ``others``, ``(m,)``, none lies over another.
     """
     starts, stops = frame_starts(others), frame_stops(others)
     after = np.searchsorted(stops, frame_starts(rows), "right")

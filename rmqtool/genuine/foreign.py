@@ -56,11 +56,8 @@ class _Listing(NamedTuple):
 def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, from_zero: bool) -> Int64s:
     """Return which files of a log are those of another, ``(k,)`` numbers of its segments.
 
-    Args:
-        copy: the log's records.
-        evidence: what its queues list.
-        confirmed: which units of the copy a queue lists right there, ``(m,)``.
-        from_zero: whether the log begins at 0, so every queue begins at 0, too.
+    ``confirmed`` has the units of the copy that a queue lists right there, ``(m,)``; with ``from_zero`` the
+    log begins at 0, so every queue begins at 0, too.
     """
     log = _Files(copy)
     twins = log.twins(evidence.stores)

@@ -96,11 +96,7 @@ class _Stand(NamedTuple):
 
 
 class _HeadJudge:
-    """Decides which damaged records are where they say.
-
-    Args:
-        judged: its chains are those of whole records.
-    """
+    """Decides which damaged records are where they say, by the chains of whole records."""
 
     def __init__(self, judged: ChainedCopy) -> None:
         self.judged = judged
@@ -112,11 +108,7 @@ class _HeadJudge:
         self._stands: dict[int, list[_Stand]] = {}
 
     def borne_out(self, units: Int64s) -> Bools:
-        """Return which units of damaged records something bears out, ``(k,)``.
-
-        Args:
-            units: numbers of units of damaged records, in log order.
-        """
+        """Return which units of damaged records, numbers in log order, something bears out, ``(k,)``."""
         listed = self.judged.listed_elsewhere
         claims = self._stands_of(units)
         shown = self.judged.confirmed[units].copy()
@@ -183,11 +175,7 @@ _SHORT = 2  # records of a run that may be due to chance
 
 
 class _FieldJudge:
-    """Leaves out records whose queue fields are contradicted.
-
-    Args:
-        judged: the records trusted so far, their chains linked.
-    """
+    """Leaves out records whose queue fields are contradicted; the chains of the trusted ones are linked."""
 
     def __init__(self, judged: ChainedCopy) -> None:
         self.judged = judged

@@ -64,12 +64,7 @@ def _find_cell(topic: int, bucket: int, cells: Rows, slots: Int32s, used: Int64s
 @entry(lambda: (*empty(CELL_ROW), np.full(1, -1, np.int32)), rare=True)
 @kernel
 def place_cells(cells: Rows, slots: Int32s) -> None:
-    """Fill the slots of a larger table again.
-
-    Args:
-        cells: ``(n,)`` of ``CELL_ROW``, all in use.
-        slots: ``(2^k,)``, all -1, more than twice as many.
-    """
+    """Fill the slots, all -1, of a table with more than twice as many as ``cells``, which are all in use."""
     for number in range(len(cells)):
         put_slot(_hash_cell(cells[number].topic, cells[number].bucket), number, slots)
 

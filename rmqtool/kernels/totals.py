@@ -161,11 +161,7 @@ class Total(NamedTuple):
 
 
 class QueueTotals:
-    """Totals by topic and queue, filled batch by batch.
-
-    Attributes:
-        table: Of ``TOTAL_ROW``, with room for more than are in use.
-    """
+    """Totals by topic and queue, filled batch by batch; ``table``, of ``TOTAL_ROW``, has room for more."""
 
     def __init__(self) -> None:
         slots, names = np.full(4 * _QUEUES, -1, np.int32), np.empty(_NAME_BYTES, np.uint8)

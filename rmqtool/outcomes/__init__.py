@@ -227,12 +227,7 @@ def ranked(outcomes: Sequence[Outcome]) -> tuple[Outcome, ...]:
 
 
 def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]]) -> tuple[Outcome, ...]:
-    """Mark the action that does least harm with the worst of several releases.
-
-    Args:
-        outcomes: those with the release that is taken for the broker's.
-        others: those with each other that may be the broker's, by its name.
-    """
+    """Mark the action that does least harm with the worst of the releases that may be the broker's."""
     alike = [
         {(outcome.action, outcome.setting): outcome for outcome in theirs}
         for theirs in (outcomes, *others.values())
@@ -256,12 +251,9 @@ def agreed(outcomes: Sequence[Outcome], others: Mapping[str, Sequence[Outcome]])
 
 
 class CommandLines:
-    """Command lines of next steps.
+    """Command lines of next steps for a store, with the arguments that give its settings.
 
-    Args:
-        store: path of the store.
-        settings: arguments that give the broker's settings.
-        directories: paths that a copy of it must have; empty if that is the store alone.
+    ``directories`` are paths that a copy of it must have; empty if that is the store alone.
     """
 
     def __init__(self, store: str, settings: Sequence[str] = (), directories: Sequence[str] = ()) -> None:

@@ -263,12 +263,9 @@ def _reached(index: IndexFile) -> Int64s:
 def measure(records: LogRecords, loaded: LoadedStore, end: int, unindexed: int, hidden: Hidden) -> Delivery:
     """Return the counts of a store after its start.
 
-    Args:
-        records: of the log, before the start.
-        loaded: the store in the broker's memory after it.
-        end: physical offset at which it ends the log.
-        unindexed: messages that a query by none of their keys finds, see `KeyEntries`.
-        hidden: messages that no walk reaches.
+    ``records`` are those of the log before it, ``loaded`` is the store in the broker's memory after it,
+    ``end`` the physical offset at which it ends the log; ``unindexed`` is of `KeyEntries`, and ``hidden`` are
+    messages that no walk reaches.
     """
     log = _Log.of(loaded.log, end, records)
     counts = [

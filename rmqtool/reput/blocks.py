@@ -107,11 +107,7 @@ class BlockColumn:
 
 
 class Block(NamedTuple):
-    """Places of the columns of a block.
-
-    Attributes:
-        columns: by name; one that is not needed has no rows. ``runs`` and ``keys`` go together.
-    """
+    """Places of a block's columns: one that is not needed has no rows; ``runs`` and ``keys`` go together."""
 
     columns: dict[str, BlockColumn]
 
@@ -170,14 +166,8 @@ def write_block(
 ) -> Block:
     """Sort units by queue and write the block file.
 
-    Args:
-        staging: where block files are written.
-        units: ``(n,)`` of ``UNIT_ROW`` in log order.
-        entries: ``(m,)`` of ``ENTRY_ROW`` in log order.
-        keyless: ``(k,)`` of ``KEYLESS_ROW``.
-        queues: those that units are of.
-        wide: whether store times and batch sizes are needed.
-        transactions: ``(t,)`` of ``TRANSACTION_ROW`` in log order; None for none.
+    ``units``, ``entries`` and ``transactions`` are in log order; ``wide`` is whether store times and batch
+    sizes are needed.
     """
     numbers = queues.by_digest(np.flatnonzero(np.bincount(units["queue"], minlength=1)))
     order, starts = order_by_queue(units, numbers)

@@ -102,12 +102,7 @@ class ReputChain:
 
 @dataclass
 class Region:
-    """Difference of the two counters since the region began.
-
-    Attributes:
-        total: TOTALSIZEs of the records whose lengths do not add up.
-        read: bytes that were read of them.
-    """
+    """The counters since a region began: TOTALSIZEs of records that do not add up, and bytes read of them."""
 
     total: int = 0
     read: int = 0
@@ -218,11 +213,7 @@ class RecordCheck(Protocol):
 
 
 class BrokerWalk(SegmentWalk):
-    """The way of a running broker: it ends at a gap, and at a record that the dispatch cannot get past.
-
-    Attributes:
-        stalled_at: physical offset of such a record; the sink sets it.
-    """
+    """The way of a running broker, up to a gap, or to ``stalled_at``: its dispatch cannot get past that."""
 
     stalled_at: int | None = None
 

@@ -197,13 +197,7 @@ class KnownQueues:
 
 @dataclass(frozen=True, slots=True)
 class DispatchJob(ReadJob[R]):
-    """Dispatch of all splits of a log; picklable.
-
-    Attributes:
-        policy: the broker's switches.
-        staging: where block files are written.
-        max_findings: findings of one code that a split keeps.
-    """
+    """Dispatch of all splits of a log, each with up to ``max_findings`` of one code; picklable."""
 
     policy: DispatchPolicy
     staging: StagingHandle

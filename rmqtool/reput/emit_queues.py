@@ -23,14 +23,7 @@ if TYPE_CHECKING:
 class FileQueueWriter:
     """Appends bytes to a file queue, creating each file at its full size when its first byte comes.
 
-    Args:
-        staging: where the files are made.
-        directory: of the queue, relative to the staging area.
-        file_size: bytes of each file.
-        first_start: address of the first file's first byte.
-
-    Attributes:
-        files: how many were created.
+    ``directory`` is relative to the staging area; the first file begins at address ``first_start``.
     """
 
     def __init__(self, staging: StagingHandle, directory: str, file_size: int, first_start: int = 0) -> None:

@@ -66,15 +66,10 @@ _PAGE_SLOTS = 1024  # 4096 bytes: slots are written by the page, empty ones stay
 
 
 class IndexPlan(NamedTuple):
-    """One index file.
+    """One index file, the ``entries`` that it holds in order.
 
-    Attributes:
-        staging: where the file is written.
-        name: of the file, 17 digits.
-        geometry: of the file.
-        entries: what it holds, in order.
-        previous: endPhyOffset and endTimestamp of the full file before it; zeros for the first.
-        empty_count: indexCount of a file without entries: 0 in a 4.9 broker, 1 in 5.x at a clean stop.
+    ``previous`` is endPhyOffset and endTimestamp of the full file before it, zeros for the first;
+    ``empty_count`` is the indexCount of a file without entries: 0 in a 4.9 broker, 1 in 5.x at a clean stop.
     """
 
     staging: StagingHandle
@@ -86,13 +81,7 @@ class IndexPlan(NamedTuple):
 
 
 class IndexStream(NamedTuple):
-    """The entries of all blocks as one stream.
-
-    Attributes:
-        blocks: in log order.
-        firsts: number in the stream of each block's first entry.
-        total: entries.
-    """
+    """The entries of all blocks, in log order, as one stream; ``firsts`` numbers the first of each block."""
 
     blocks: tuple[Block, ...]
     firsts: tuple[int, ...]

@@ -122,15 +122,7 @@ class QueuePlan(NamedTuple):
 
 
 class QueueBundle(NamedTuple):
-    """One task of the emit stage: some queues, whole.
-
-    Attributes:
-        staging: where files are written.
-        blocks: the block files.
-        plans: the queues.
-        geometry: file sizes.
-        ext: ``enableConsumeQueueExt``.
-    """
+    """One task of the emit stage: some queues, whole; ``ext`` is ``enableConsumeQueueExt``."""
 
     staging: StagingHandle
     blocks: tuple[Block, ...]
@@ -187,11 +179,7 @@ RANGE_RUNS = 1 << 19
 def plan_queues(
     blocks: Sequence[Block], policy: DispatchPolicy, staging: StagingHandle, range_runs: int = RANGE_RUNS
 ) -> list[QueuePlan]:
-    """Collect the runs of every queue over all blocks, in log order.
-
-    Returns:
-        The queues by topic and id.
-    """
+    """Collect the runs of every queue over all blocks, in log order; return the queues by topic and id."""
     plans: list[tuple[tuple[bytes, int], QueuePlan]] = []
     with staging.create_block(uuid.uuid4().hex) as file:
         position = 0
@@ -266,13 +254,7 @@ def _order(keys: Rows) -> Int64s:
 
 
 def _names(blocks: Sequence[Block], numbers: Int64s, keys: Rows) -> list[bytes]:
-    """Return the topics of queues.
-
-    Args:
-        blocks: where they were met.
-        numbers: ``(q,)``, the block of each key.
-        keys: ``(q,)`` of ``KEY_ROW``.
-    """
+    """Return the topics of ``keys``, ``(q,)`` of ``KEY_ROW``, each from the block of its number."""
     names = [b""] * len(keys)
     starts = keys["name_start"].tolist()
     stops = (keys["name_start"] + keys["name_length"]).tolist()

@@ -31,12 +31,7 @@ _LONG_RUN_UNITS = 1 << 10
 
 
 class _Reading:
-    """The units of runs; each column is read at its first use.
-
-    Args:
-        blocks: where they lie.
-        runs: ``(n,)`` of ``PLACED_RUN``, in any order.
-    """
+    """The units of runs, ``(n,)`` of ``PLACED_RUN`` in any order; each column is read at its first use."""
 
     def __init__(self, blocks: Sequence[Block], runs: Rows) -> None:
         self._blocks, self._runs = blocks, runs
@@ -65,11 +60,7 @@ class _Reading:
 
 
 class QueueUnits:
-    """Some units of one queue, in log order.
-
-    Attributes:
-        runs: of which they are, ``(n,)`` of ``PLACED_RUN``.
-    """
+    """Some units of one queue, in log order, of ``runs``, ``(n,)`` of ``PLACED_RUN``."""
 
     def __init__(self, runs: Rows, reading: _Reading, start: int) -> None:
         self.runs = runs
@@ -187,12 +178,8 @@ def _turned(rows: Array, places: Int64s, counts: Int64s) -> Array:
 class RawUnits(NamedTuple):
     """Units as records require them, ``(n,)`` each.
 
-    Attributes:
-        physical_offsets: of the records.
-        sizes: of the records, in bytes.
-        queue_offsets: of the records; the first of a batch.
-        tags_codes: of the records.
-        messages: more than one in a batch queue.
+    ``queue_offsets`` of a batch are those of its first message; ``messages`` are more than one in a batch
+    queue.
     """
 
     physical_offsets: Int64s

@@ -126,12 +126,7 @@ _LARGEST_BATCH = (1 << 15) - 1  # INNER_NUM is a short, and so is a unit's batch
 
 
 class HoleFiller:
-    """Fills the free pieces of a log.
-
-    Args:
-        ranges: kept ranges.
-        batch_topics: topics whose queues count inner batches.
-    """
+    """Fills the free pieces of a log; ``batch_topics`` are topics whose queues count inner batches."""
 
     def __init__(self, ranges: KeptRanges, batch_topics: Collection[str]) -> None:
         self.ranges, self.form, self.batch_topics = ranges, ranges.form, batch_topics

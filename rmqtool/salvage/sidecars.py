@@ -275,15 +275,10 @@ def copied(
 def write_checkpoint(
     staging: StagingHandle, release: Release, *, last_ms: int, index_ms: int, end: int, last_record: int
 ) -> tuple[str, str]:
-    """Write the checkpoint of a broker that stopped after the log's last record.
+    """Write the checkpoint of a broker of ``release`` that stopped after the log's last record.
 
-    Args:
-        staging: where to write.
-        release: of the broker, which notes no offsets, or more than one.
-        last_ms: store time of that record.
-        index_ms: endTimestamp of the last index file that is full; 0 without any.
-        end: physical offset after it.
-        last_record: its physical offset.
+    ``last_ms`` is the store time of that record, ``end`` the physical offset after it; ``index_ms`` is the
+    endTimestamp of the last index file that is full, 0 without any.
     """
     end = 0 if release.line == OLDEST.line else end
     last_record = last_record if release.unclean_start is UncleanStart.BY_OFFSET else 0
@@ -306,16 +301,7 @@ _ANEW = "the topic is empty until a broker rebuilds queues and this: rmqtool hel
 def copy_compaction(
     store: Store, plan: SalvagePlan, staging: StagingHandle
 ) -> tuple[list[ConfigFile], list[tuple[str, str]]]:
-    """Copy the logs of compacted topics, as they are.
-
-    Args:
-        store: the copy that leads.
-        plan: of the new log.
-        staging: where to write.
-
-    Returns:
-        Files that are not copied, and why; and the copies.
-    """
+    """Copy the logs of compacted topics as they are; return what was not copied, and why, and the copies."""
     topics = frozenset[str]() if store.root is None else _compacted(store.root)
     mine = (queue for queue in plan.queues if queue.topic in topics)
     queues = sorted(mine, key=lambda queue: (queue.topic, queue.queue_id))

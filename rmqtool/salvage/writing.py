@@ -35,10 +35,7 @@ _START = attrgetter("start")
 class PlannedLog:
     """A plan's log as a source.
 
-    Attributes:
-        plan: what it consists of.
-        logs: of the copies, by number.
-        silent: tombstones are of a type that no queue takes.
+    ``logs`` are those of the copies, by number; ``silent`` tombstones are of a type that no queue takes.
     """
 
     plan: SalvagePlan

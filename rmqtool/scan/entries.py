@@ -72,11 +72,8 @@ def entry_of(log: FileQueue, physical_offset: int) -> Entry | None:
 class EntrySpan(NamedTuple):
     """Entries that a walk has passed, with damage between them or not.
 
-    Attributes:
-        start: where the frame of the first begins, a physical offset.
-        stop: where that of the last ends.
-        first: index and term of the first.
-        last: those of the last.
+    ``start`` and ``stop`` are physical offsets of frames; ``first`` and ``last`` are index and term of an
+    entry.
     """
 
     start: int
@@ -86,15 +83,9 @@ class EntrySpan(NamedTuple):
 
 
 class EntryChecker:
-    """Checks of the entries of one file, in the order of the log.
+    """Checks of the entries of one file, in the order of the log; ``findings`` receives the damage.
 
-    Args:
-        segment: the file.
-        findings: receives the damage.
-        with_units: whether the index of entries is compared, too.
-
-    Attributes:
-        span: the entries so far; None without any.
+    ``with_units`` is whether the index of entries is compared, too; ``span`` are the entries so far.
     """
 
     def __init__(self, segment: Segment, findings: FindingLog, *, with_units: bool = False) -> None:

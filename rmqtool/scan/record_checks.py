@@ -87,25 +87,17 @@ _HEX_FIELDS = frozenset({Check.COMPRESSION, Check.SYS_FLAG, Check.INNER_FLAG})
 
 
 class Ahead(NamedTuple):
-    """Lead of senders' clocks over the broker's.
-
-    Attributes:
-        records: that were born more than a second after they were stored.
-        most_ms: by how much, at most.
-    """
+    """Records that were born more than a second after they were stored, and by how much at most."""
 
     records: int = 0
     most_ms: int = 0
 
 
 class RecordChecker:
-    """Checks the records of one segment.
+    """Checks the records of one segment; ``findings`` receives the damage.
 
-    Args:
-        segment: the file.
-        findings: receives the damage.
-        stop: physical offset from which on records are left alone: see ``LogEdge.stale_from``.
-        with_units: whether the index of DLedger's entries is compared with them.
+    From physical offset ``stop`` on records are left alone: see ``LogEdge.stale_from``. ``with_units`` is
+    whether the index of DLedger's entries is compared with them.
     """
 
     def __init__(

@@ -313,16 +313,7 @@ def open_store(
     broker_version: str | None = None,
     timezone: str | None = None,
 ) -> Store:
-    """Open a store, or a part of one, for reading.
-
-    Args:
-        path: A store root, one of its directories, or one file; of this machine, unless it is a `Location`.
-        kind: The user's ``--type``.
-        broker_conf: The broker's own properties file.
-        properties: Single broker settings ``NAME=VALUE``; they win over the file.
-        broker_version: A release or a line of them; inferred by default.
-        timezone: Zone of the index files' names; inferred by default.
-    """
+    """Open a store, or a part of one, for reading, as `rmqtool.open` does; ``kind`` is the type there."""
     given = given_settings(broker_conf, properties)
     setting = given.get("storePathCommitLog")
     place = find_place(

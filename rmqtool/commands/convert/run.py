@@ -58,14 +58,7 @@ _DAMAGED = "nothing was made; rmqtool verify {store} shows the damage"
 
 
 def convert(request: ConvertRequest, out: Path, progress: Progress) -> ConvertReport:
-    """Convert into ``out``, which appears complete or not at all.
-
-    Raises:
-        UsageError: It is no store root, or has no entries of DLedger.
-        RefusedError: A broker holds the lock, the output exists or lies inside the store.
-        LogDamagedError: The log is damaged before its committed end.
-        EnvironmentFailureError: The store has a part that is not converted; reading or writing failed.
-    """
+    """Convert into ``out``, which appears complete or not at all; raises as `rmqtool.Store.convert`."""
     store = request.store
     root = _checked(store)
     seconds: dict[str, float] = {}

@@ -58,12 +58,7 @@ def queue_meant_for(record: Record) -> int:
 
 
 class GroupTopics:
-    """The topics of a group's retries and dead letters.
-
-    Attributes:
-        retry: The topic of messages that consumers send back.
-        dead_letter: The topic of messages that are not tried again.
-    """
+    """The topics of a group's retries, and of dead letters, which are not tried again."""
 
     def __init__(self, group: str) -> None:
         self.group = group

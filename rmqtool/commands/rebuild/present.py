@@ -266,15 +266,7 @@ def _replaced(there: LiveUnits, made: KeptUnits, *, is_batch: bool) -> Bools:
 
 
 class RebuildLosses:
-    """Reports each lost message once, by its record if that can be read.
-
-    Args:
-        plan: what was to be made.
-        result: how that went.
-        edge: facts about the log as a whole.
-        account: of the log.
-        tell: receives each message.
-    """
+    """Reports each lost message to ``tell`` once, by its record if that can be read."""
 
     def __init__(
         self,

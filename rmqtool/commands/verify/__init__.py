@@ -60,12 +60,7 @@ class Comparison(NamedTuple):
 
 @dataclass
 class Baseline:
-    """The findings of an earlier run.
-
-    Attributes:
-        listed: how often each identity is listed.
-        counts: how many findings of a code that run met, listed or not.
-    """
+    """Findings of an earlier run: how often each identity is listed, and how many of a code it met."""
 
     listed: Counter[Identity] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
