@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import click
 from click.core import ParameterSource
 
-from rmqtool.cli.group import SectionOption, write_sections
+from rmqtool.cli.group import SectionOption
 from rmqtool.errors import UsageError
 from rmqtool.io import Location, is_glob, local_name, location_of
 from rmqtool.io.source import is_object_url
@@ -377,22 +377,6 @@ def engine_options(default: str, *, handover: bool = True) -> Callable[[_Functio
         scratch = "Directory or URL where tasks exchange blocks; on a cluster, all executors must see it."
         added.append(_engine("--scratch", shared=True, type=A_STORE, metavar="DIR", help=scratch))
     return adding(added)
-
-
-def shared_help() -> str:
-    """Return the options that commands share, as their help would list them."""
-
-    @click.command("options")
-    @engine_options("local")
-    @shared_options("text")
-    def command() -> None:
-        pass
-
-    context = click.Context(command, terminal_width=78)
-    formatter = context.make_formatter()
-    shared = [param for param in command.params if isinstance(param, SectionOption) and param.shared]
-    write_sections(shared, context, formatter)
-    return formatter.getvalue().lstrip("\n")
 
 
 def pairs_of(option: str, texts: Iterable[str], form: str) -> dict[str, str]:

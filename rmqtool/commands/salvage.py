@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rmqtool import options
 from rmqtool.account import before_words, lost_words
 from rmqtool.check.digests import manifest_lines
+from rmqtool.engine import beside
 from rmqtool.engine.choice import opened_engine, runs_elsewhere
 from rmqtool.errors import ExitStatus, RefusedError, UsageError
 from rmqtool.findings import FailOn, counted
@@ -34,7 +35,7 @@ from rmqtool.salvage.sidecars import (
     rescue_map,
     write_checkpoint,
 )
-from rmqtool.salvage.writing import LOG_DIRECTORY, PlannedLog, copy_file, is_link, write_found, writing_log
+from rmqtool.salvage.writing import LOG_DIRECTORY, PlannedLog, copy_file, is_link, write_found
 from rmqtool.store.kinds import SALVAGE_REPORT, SALVAGE_SIDECARS
 from rmqtool.store.layouts import Deed
 from rmqtool.store.lock import lock_holder
@@ -407,7 +408,7 @@ def _carry_out(
     ends = [part for part in plan.parts if part.kind in {PartKind.RECORDS, PartKind.TOMBSTONES}]
     end, last_record = plan.end, ends[-1].start if ends else plan.start
     if plan.form.entries_from is None:
-        with writing_log(log, handle, engine) as written_log:
+        with beside(engine, partial(copy_file, handle), list(log.files)) as written_log:
             with timed(seconds, "derived"):  # it reads what is planned, so nobody waits for the other
                 derived = make_derived(log, store, handle, engine, progress)
             with timed(seconds, "write"):
@@ -439,7 +440,7 @@ def _carry_out(
             end=end,
             last_record=last_record,
         )
-        beside = [*aside, *more, *logs, *wheel, *derived.files, checkpoint]
+        others = [*aside, *more, *logs, *wheel, *derived.files, checkpoint]
     report = SalvageReport.of(
         plan,
         out=str(area.out),
@@ -451,7 +452,7 @@ def _carry_out(
         seconds=seconds,
     )
     before = before_lines(request.stores[0], plan.start)
-    _write_papers(plan, report, chain(lost_lines(plan), before), [*files, *beside], handle)
+    _write_papers(plan, report, chain(lost_lines(plan), before), [*files, *others], handle)
     progress.stage("publish", None)
     area.publish()
     return report

@@ -33,10 +33,12 @@ def runs_elsewhere(engine: EngineOptions | Engine) -> bool:
     options = options_of(engine)
     if options.kind == "local":
         return False
-    from rmqtool.engine.spark import is_submitted, submitted_master
+    from rmqtool.engine.spark import is_submitted
+    from rmqtool.engine.spark_private import submitted_conf
     from rmqtool.engine.spark_settings import is_private, master_of
 
-    return not is_private(submitted_master() if is_submitted(os.environ) else master_of(options))
+    is_ours = not is_submitted(os.environ)
+    return not is_private(master_of(options) if is_ours else str(submitted_conf().get("spark.master")))
 
 
 def open_engine(options: EngineOptions) -> Engine:

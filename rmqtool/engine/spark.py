@@ -341,11 +341,6 @@ def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
     return LiveSparkEngine(context, options)
 
 
-def submitted_master() -> str:
-    """Return the master that ``spark-submit`` was given."""
-    return str(submitted_conf().get("spark.master"))
-
-
 def _submitted_context() -> SparkContext:
     from pyspark import SparkContext
 

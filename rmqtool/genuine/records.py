@@ -10,11 +10,11 @@ Memory goes with the number of records: some 70 bytes for each.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import IntEnum, IntFlag, StrEnum
 from functools import cache, cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -25,9 +25,9 @@ from rmqtool.kernels.checks import HIT_ROW, MAX_HITS, Check, Sum, check_records,
 from rmqtool.kernels.rows import ENTRY_ROW, MessageBatch, frame_starts, frame_stops, rules_of
 from rmqtool.kernels.transactions import Role, TransactionRows
 from rmqtool.releases import NEWEST
-from rmqtool.reput.dispatcher import Dispatcher, with_batch_topics_of
+from rmqtool.reput.dispatcher import Dispatcher, PolicyJob
 from rmqtool.scan.gap_walk import GapWalk, HiddenRecords
-from rmqtool.scan.log_pass import LogPass, ReadJob, Split, SplitRead, plan_splits, read_split, stitch
+from rmqtool.scan.log_pass import LogPass, Split, SplitRead, plan_splits, read_split, stitch
 from rmqtool.scan.record_checks import RecordChecker, most_have_none
 from rmqtool.scan.records import Gap, Record, check_record, is_file_end
 from rmqtool.store.names import HIGHEST_QUEUE_ID, component_problem
@@ -487,8 +487,7 @@ def _is_followed(batch: MessageBatch, framing: Framing) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _CopyJob(ReadJob[SplitRecords]):
-    policy: DispatchPolicy
+class _CopyJob(PolicyJob[SplitRecords]):
     fingerprints: bool
     below: bool
 
@@ -499,11 +498,6 @@ class _CopyJob(ReadJob[SplitRecords]):
     def sink(self, split: Split, walk: _CopyWalk) -> _Reader:
         """Return a new sink for a split."""
         return _Reader(self, split, walk)
-
-    def revised(self, results: Sequence[object]) -> Self | None:
-        """Return the job with batch queues for topics whose records show that they have them."""
-        policy = with_batch_topics_of(self.policy, results)
-        return None if policy is None else replace(self, policy=policy)
 
 
 def _units_of(taken: Rows) -> Rows:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", bound="DispatchedSplit")
+T = TypeVar("T")
 
 # Enough for a split of records of 128 bytes: rows never written take no memory, rows never grown no copying.
 _FIRST_ROWS = 1 << 21
@@ -196,24 +197,24 @@ class KnownQueues:
 
 
 @dataclass(frozen=True, slots=True)
-class DispatchJob(ReadJob[R]):
-    """Dispatch of all splits of a log, each with up to ``max_findings`` of one code; picklable."""
+class PolicyJob(ReadJob[T]):
+    """Work that depends on a broker's policy; picklable."""
 
     policy: DispatchPolicy
+
+    def revised(self, results: Sequence[Any]) -> Self | None:
+        """Return the job with batch queues for topics whose records show that they have them."""
+        unknown = frozenset[str]().union(*(getattr(result, "batch_topics", ()) for result in results))
+        proven = self.policy.with_batch_topics(unknown)
+        return None if proven == self.policy else replace(self, policy=proven)
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchJob(PolicyJob[R]):
+    """Dispatch of all splits of a log, each with up to ``max_findings`` of one code; picklable."""
+
     staging: StagingHandle
     max_findings: int = 10
-
-    def revised(self, results: Sequence[object]) -> Self | None:
-        """Return the job with batch queues for topics whose records show that they have them."""
-        policy = with_batch_topics_of(self.policy, results)
-        return None if policy is None else replace(self, policy=policy)
-
-
-def with_batch_topics_of(policy: DispatchPolicy, results: Sequence[Any]) -> DispatchPolicy | None:
-    """Return the policy with batch queues for the topics that splits show to have them; None if none do."""
-    unknown = frozenset[str]().union(*(getattr(result, "batch_topics", ()) for result in results))
-    proven = policy.with_batch_topics(unknown)
-    return None if proven == policy else proven
 
 
 @dataclass(kw_only=True)

@@ -162,13 +162,6 @@ def record_crc(record: bytes) -> bytes:
     return PROP_CRC_NAME + digits.encode() + b"\x02"
 
 
-def encode_filler(form: RecordForm, part: Part) -> bytes:
-    """Return a filler."""
-    return encode_record(
-        form, part, at=part.start, size=part.length, queue_offset=0, sys_flag=message.TRANSACTION_ROLLBACK
-    )
-
-
 def encode_tombstones(form: RecordForm, part: Part) -> bytes:
     """Return the tombstones of a part, one after the other."""
     size = part.length // part.records

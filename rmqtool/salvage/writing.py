@@ -7,21 +7,19 @@ import hashlib
 from bisect import bisect_right
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from rmqtool.engine import Engine, beside
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import TRANSACTION_ROLLBACK
 from rmqtool.io import DirectoryEntry, FileKind, Location, Status
 from rmqtool.salvage import Found, Part, PartKind, SalvagePlan
-from rmqtool.salvage.making import encode_filler, encode_record, encode_tombstones
+from rmqtool.salvage.making import encode_record, encode_tombstones
 from rmqtool.store.segments import FileQueue, Segment, StoreFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from contextlib import AbstractContextManager
+    from collections.abc import Iterator, Sequence
 
     from rmqtool.store.staging import StagingHandle
 
@@ -127,7 +125,7 @@ class PlannedFile:
             data = self._tombstones(part, size, first, count)
             return data[start - first * size :][:length]
         if part.kind is PartKind.FILLER:
-            return encode_filler(self._log.plan.form, part)[start : start + length]
+            return self._in_no_queue(part, part.start, part.length)[start : start + length]
         if part.kind is PartKind.FILE_END and not start:
             return self._log.plan.form.framing_at(part.start).end_mark(part.length)[:length]
         return bytes(length)
@@ -144,10 +142,12 @@ class PlannedFile:
         if not self._log.silent:
             return encode_tombstones(form, some)
         places = range(some.start, some.stop, size)
-        flag = TRANSACTION_ROLLBACK
-        return b"".join(
-            encode_record(form, part, at=at, size=size, queue_offset=0, sys_flag=flag) for at in places
-        )
+        return b"".join(self._in_no_queue(part, at, size) for at in places)
+
+    def _in_no_queue(self, part: Part, at: int, size: int) -> bytes:
+        """Return a record of a type that no queue takes."""
+        form, flag = self._log.plan.form, TRANSACTION_ROLLBACK
+        return encode_record(form, part, at=at, size=size, queue_offset=0, sys_flag=flag)
 
 
 _CHUNK_BYTES = 1 << 20  # stays in a core's cache while it is read, hashed and written
@@ -178,13 +178,6 @@ def copy_file(staging: StagingHandle, file: StoreFile) -> tuple[str, str]:
             if number % _WRITE_BACK_CHUNKS == 0:
                 target.write_back(0, position)
     return file.label, digest.hexdigest()
-
-
-def writing_log(
-    log: PlannedLog, staging: StagingHandle, engine: Engine
-) -> AbstractContextManager[Callable[[], list[tuple[str, str]]]]:
-    """Write all files of the new log, beside what is done meanwhile."""
-    return beside(engine, partial(copy_file, staging), list(log.files))
 
 
 def write_found(

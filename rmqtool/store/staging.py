@@ -62,11 +62,6 @@ def sync_tree(directory: Path) -> None:
         os.close(descriptor)
 
 
-def sync_directory(directory: Path) -> None:
-    """Flush a directory's own entries, so that a rename in it survives a power cut. `OSError` if it fails."""
-    _sync(directory)
-
-
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -379,7 +374,7 @@ class StagingArea:
                 self.handle.result.chmod(stat.S_IMODE(self.out.stat().st_mode))
             sync_tree(self.handle.result)
             self.handle.result.rename(self.out)
-            sync_directory(self.out.parent)
+            _sync(self.out.parent)  # so that the rename survives a power cut
         except OSError as failure:
             self.discard()
             if failure.errno in _OCCUPIED:

@@ -12,7 +12,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from rmqtool.cli.options import shared_help
+import click
+
+from rmqtool.cli.group import SectionOption, write_sections
+from rmqtool.cli.options import engine_options, shared_options
 from tests.house.man import man_pages
 from tests.house.manual_tables import catalogue_table, line_table, row_table
 from tests.house.schemas import write_schemas
@@ -118,6 +121,22 @@ def help_text(name: str) -> str:
     """Return the help of a command as a block of its page."""
     with tempfile.TemporaryDirectory() as scratch:
         return f"```text\n{run([f'rmqtool {name} --help-all'], Path(scratch))[0]}```\n"
+
+
+def shared_help() -> str:
+    """Return the options that commands share, as their help would list them."""
+
+    @click.command("options")
+    @engine_options("local")
+    @shared_options("text")
+    def command() -> None:
+        pass
+
+    context = click.Context(command, terminal_width=78)
+    formatter = context.make_formatter()
+    shared = [param for param in command.params if isinstance(param, SectionOption) and param.shared]
+    write_sections(shared, context, formatter)
+    return formatter.getvalue().lstrip("\n")
 
 
 def generated(path: Path) -> dict[str, str]:

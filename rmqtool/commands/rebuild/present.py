@@ -21,7 +21,7 @@ from rmqtool.errors import EnvironmentFailureError
 from rmqtool.findings import FindingLog, codes
 from rmqtool.formats.consumequeue import PREBLANK, UNIT_SIZE, UNITS, BatchUnitFields, UnitFields
 from rmqtool.reput.damage import skip_tasks, true_records, unreachable_tasks
-from rmqtool.reput.units import KeptUnits, QueueUnits, by_queue, kept_units, no_units
+from rmqtool.reput.units import KeptUnits, by_queue, kept_units, no_units
 from rmqtool.scan.records import PropertyWitness
 from rmqtool.store.kinds import UNIT_QUEUE_KINDS, PathKind
 from rmqtool.topics import SCHEDULE_TOPIC
@@ -184,7 +184,10 @@ class PresentComparison:
             key = plan.topic, plan.queue_id
             with suppress(EnvironmentFailureError):  # the comparison of the queue says so
                 queue = there[key]
-                if all(_holds(queue, piece) for piece in pieces) and self._has_no_more(queue, plan):
+                units = (
+                    (int(piece.runs["first_queue_offset"][0]), piece.column("units")) for piece in pieces
+                )
+                if all(queue.holds(*these) for these in units) and self._has_no_more(queue, plan):
                     same.add(key)
         return same
 
@@ -228,11 +231,6 @@ class PresentComparison:
                 self._losses.report_units(key, lost)
         is_new = ~np.isin(made.physical_offsets, there.physical_offsets)
         self.more += int(made.messages[is_new].sum())
-
-
-def _holds(there: Queue, made: QueueUnits) -> bool:
-    """Return whether a queue has the units made, which follow each other, in their place."""
-    return there.holds(int(made.runs["first_queue_offset"][0]), made.column("units"))
 
 
 def _unit_at(there: Queue, number: int) -> UnitFields | BatchUnitFields:

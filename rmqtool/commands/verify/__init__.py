@@ -245,18 +245,15 @@ def _root(finding: Finding, losses: list[Finding], queues: dict[_Queue, Finding]
             if takes and start <= place < start + (loss.length or 0):
                 return loss
     if place is not None and finding.code in _OF_PROPERTIES:
-        return next((loss for loss in losses if _changed_at(loss) == place), None)
+        # unit and items still have the old properties
+        changed = (loss for loss in losses if loss.code is codes.CL_PROPERTIES)
+        return next((loss for loss in changed if loss.physical_offset == place), None)
     if place is not None and finding.code is codes.CL_QOFF_GAP:
         before = [loss for loss in losses if (loss.physical_offset or 0) < place]
         return before[-1] if before else None
     if finding.code in _OF_UNITS and finding.topic is not None and finding.queue_id is not None:
         return queues.get((finding.topic, finding.queue_id))
     return None
-
-
-def _changed_at(loss: Finding) -> int | None:
-    """Return the place of a record whose properties changed: unit and items still have the old ones."""
-    return loss.physical_offset if loss.code is codes.CL_PROPERTIES else None
 
 
 def _queue_of(finding: Finding) -> _Queue | None:
