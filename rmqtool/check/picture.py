@@ -108,7 +108,7 @@ class LogPicture:
 
 
 class PictureFrame(NamedTuple):
-    """Period of the census, and the physical offsets after a log's last record and the old ones behind it."""
+    """Period of the census, and the physical offsets after a log's last record and the old ones."""
 
     period: Period
     end: int

@@ -488,6 +488,7 @@ def _is_followed(batch: MessageBatch, framing: Framing) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _CopyJob(PolicyJob[SplitRecords]):
+    policy: DispatchPolicy
     fingerprints: bool
     below: bool
 

@@ -196,9 +196,10 @@ class KnownQueues:
             self._last = policy, queues
 
 
-@dataclass(frozen=True, slots=True)
 class PolicyJob(ReadJob[T]):
-    """Work that depends on a broker's policy; picklable."""
+    """Work that depends on a broker's policy; subclasses are frozen dataclasses with one."""
+
+    __slots__ = ()
 
     policy: DispatchPolicy
 
@@ -206,13 +207,14 @@ class PolicyJob(ReadJob[T]):
         """Return the job with batch queues for topics whose records show that they have them."""
         unknown = frozenset[str]().union(*(getattr(result, "batch_topics", ()) for result in results))
         proven = self.policy.with_batch_topics(unknown)
-        return None if proven == self.policy else replace(self, policy=proven)
+        return None if proven == self.policy else replace(self, policy=proven)  # type: ignore[type-var]
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchJob(PolicyJob[R]):
     """Dispatch of all splits of a log, each with up to ``max_findings`` of one code; picklable."""
 
+    policy: DispatchPolicy
     staging: StagingHandle
     max_findings: int = 10
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -92,15 +91,14 @@ def own_geometry(file: StoreFile, given: Geometry) -> Geometry | None:
     return None if proven == given else proven
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
+class _Probe(NamedTuple):
     """An index file with the facts of its header, to test geometries on."""
 
     file: StoreFile
     size_bytes: int
     begin_phy: int
     end_phy: int
-    count: int
+    items: int
 
     @classmethod
     def open(cls, file: StoreFile) -> _Probe | None:
@@ -120,7 +118,7 @@ class _Probe:
             yield from self._by_last_used_cell()
         if self.size_bytes == file_size(DEFAULT_SLOTS, DEFAULT_SLOTS * ITEMS_PER_SLOT):
             yield DEFAULT_SLOTS
-        yield (self.size_bytes - HEADER_SIZE - (self.count + 1) * ITEM_SIZE) // SLOT_SIZE  # a full file
+        yield (self.size_bytes - HEADER_SIZE - (self.items + 1) * ITEM_SIZE) // SLOT_SIZE  # a full file
         if self.size_bytes > _WINDOW:
             yield from self._by_last_used_cell()
         usual = geometry_of_size(self.size_bytes)
@@ -135,16 +133,16 @@ class _Probe:
         first = self._item(geometry, 1)
         if not any(first) or first.previous != 0:
             return False  # zeros prove nothing: unused space would be item 1 of a log that begins at 0
-        step = max(1, self.count // _SAMPLES)
-        return all(map(partial(self._item_fits, geometry), range(1, self.count + 1, step)))
+        step = max(1, self.items // _SAMPLES)
+        return all(map(partial(self._item_fits, geometry), range(1, self.items + 1, step)))
 
     def ends_fit(self, geometry: Geometry) -> bool:
         """Whether the first and the newest item of a geometry are those of the header."""
-        if self.count >= geometry.items:
+        if self.items >= geometry.items:
             return False
-        newest = self._item(geometry, self.count)
+        newest = self._item(geometry, self.items)
         ends = self._item(geometry, 1).physical_offset, newest.physical_offset
-        return ends == (self.begin_phy, self.end_phy) and self._slot(geometry, newest.key_hash) == self.count
+        return ends == (self.begin_phy, self.end_phy) and self._slot(geometry, newest.key_hash) == self.items
 
     def _item_fits(self, geometry: Geometry, number: int) -> bool:
         key_hash, phy, time_diff, previous = self._item(geometry, number)
@@ -154,7 +152,7 @@ class _Probe:
             or not (self.begin_phy <= phy <= self.end_phy and 0 <= previous < number)
         ):
             return False
-        if not number <= self._slot(geometry, key_hash) <= self.count:
+        if not number <= self._slot(geometry, key_hash) <= self.items:
             return False
         if previous == 0:
             return True
@@ -169,7 +167,7 @@ class _Probe:
         return SLOTS.padded(data.ljust(SLOT_SIZE, b"\xff")).item
 
     def _slots_if_newest_at(self, position: int) -> int:
-        return (position - self.count * ITEM_SIZE - HEADER_SIZE) // SLOT_SIZE
+        return (position - self.items * ITEM_SIZE - HEADER_SIZE) // SLOT_SIZE
 
     def _cell_of(self, position: int) -> int:
         """Return the start of the 20-byte cell around a position; cells are counted from the file's end."""
