@@ -70,19 +70,15 @@ class _ForwardingProgress:
         self._progress = progress
 
     def stage(self, name: str, total_bytes: int | None) -> None:
-        """Pass it on."""
         self._progress.stage(name, total_bytes)
 
     def advance(self, done_bytes: int) -> None:
-        """Pass it on."""
         self._progress.advance(done_bytes)
 
     def note(self, sentence: str) -> None:
-        """Pass it on."""
         self._progress.note(sentence)
 
     def warn(self, sentence: str) -> None:
-        """Pass it on."""
         self._progress.warn(sentence)
 
 

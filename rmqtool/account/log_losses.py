@@ -234,19 +234,11 @@ class LossListener(Protocol):
 
 
 def before_log(store: Store, start: int) -> Iterator[tuple[QueueKey | None, LiveUnits]]:
-    """Yield the messages before a log's first byte that something still leads to.
+    """Yield the messages before a log's first byte, at ``start``, that something still leads to.
 
-    A message counts in its own queue, not in light ones, too; queue and index files that cannot be read
-    prove nothing.
-
-    Args:
-        store: whose queues and index; of a queue, only the units before the first that leads into the log
-            are read.
-        start: physical offset of that byte.
-
-    Yields:
-        Topic and queue id, None of those to which index items alone lead, and their units; of the latter
-        nothing but the places is known.
+    A message counts in its own queue, not in light ones, too; queue and index files that cannot be read prove
+    nothing. Of a queue, only the units before the first that leads into the log are read. With topic and
+    queue id come the units; of those to which index items alone lead, None and nothing but the places.
     """
     if start <= 0:
         return

@@ -344,13 +344,9 @@ class Absent(NamedTuple):
 
 
 class _Stretch(NamedTuple):
-    """A part of a queue between two of its records.
+    """A part of a queue between two of its records, from queue offset ``first`` and place ``start`` on.
 
-    Attributes:
-        first: the first queue offset in it.
-        start: physical offset from which its messages can lie.
-        last: the queue offset after it; None without a second record: as far as something names messages.
-        stop: physical offset of that record.
+    ``last`` is the queue offset after it; None without a second record: as far as something names messages.
     """
 
     first: int

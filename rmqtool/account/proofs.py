@@ -76,12 +76,10 @@ def _places(index: IndexFile, holds_none: Callable[[Int64s, Int64s], Bools]) -> 
 
 
 def unaccounted(places: Int64s, named: Iterable[int], holes: Iterable[Hole]) -> Int64s:
-    """Return the places of messages that neither a name nor a hole accounts for.
+    """Return the places of messages, ascending, that neither a name nor a hole accounts for.
 
-    Args:
-        places: of messages, ascending.
-        named: places of lost messages that something else leads to.
-        holes: each takes as many places as it has messages, that which ends first the first.
+    ``named`` are places of lost messages that something else leads to. Each hole takes as many places as it
+    has messages, that which ends first the first.
     """
     places = places[~np.isin(places, np.fromiter(named, np.int64))]
     coming = sorted(holes, reverse=True)

@@ -68,15 +68,9 @@ def foresee(
 ) -> tuple[Outcome, ...]:
     """Return the outcome of each action, the start as it is first; of a sound store, of that alone.
 
-    Args:
-        store: a whole store.
-        release: of the broker.
-        findings: those of ``verify`` at its highest level.
-        is_suspect: more is wrong than the findings say.
-
-    Raises:
-        NotPredictedError: A start of such a store is not modelled.
-        EnvironmentFailureError: A file cannot be opened or read.
+    ``findings`` are those of ``verify`` at its highest level; ``is_suspect`` is whether more is wrong than
+    they say. Raises `NotPredictedError` if a start of such a store is not modelled, `EnvironmentFailureError`
+    if a file cannot be opened or read.
     """
     start = Start(*store.once(predict_start, release))
     if not is_suspect and is_harmless(start.prediction, findings):

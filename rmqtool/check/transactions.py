@@ -226,11 +226,9 @@ class _Collecting(ReadJob[_Collected]):
     stale_from: int | None
 
     def walk(self, segment: Segment) -> GapWalk:
-        """Return a walk over a file."""
         return GapWalk(segment, LENIENT, self.stale_from)
 
     def sink(self, split: Split, walk: GapWalk) -> _Collector:
-        """Return a sink for a split."""
         del split, walk
         return _Collector()
 

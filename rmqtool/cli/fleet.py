@@ -115,21 +115,12 @@ class MakingQuestion(Generic[M]):
 
 
 class Fleet(Generic[R]):
-    """The stores of a command line, and the form of their reports.
+    """The stores of a command line, and the ``forms`` of their reports.
 
-    Args:
-        session: The run.
-        paths: As given.
-        forms: Forms of a report of the command.
-        kind: Type of a path that is not a store root, if the user gives it.
-        reads_queues: Whether the command reads all queues.
-        notes_brokers: Whether it says that a broker is at work on a store.
-
-    Attributes:
-        members: The stores, those among them that cannot be opened.
-
-    Raises:
-        UsageError: The settings make no sense.
+    A path that is not a store root is of ``kind``, if the user gives it. ``reads_queues`` is whether the
+    command reads all queues, ``notes_brokers`` whether it says that a broker is at work on a store.
+    ``members`` are the stores, those among them that cannot be opened. Raises `UsageError` if the settings
+    make no sense.
     """
 
     def __init__(
@@ -168,11 +159,8 @@ class Fleet(Generic[R]):
     ) -> ExitStatus:
         """Run the command on all stores with one engine, write the results, and return the exit status.
 
-        Args:
-            question: Of the command.
-            engine: Its engine; None is threads of this process.
-            then: Receives the results before they are written.
-            chosen: The output format; None is ``--format``.
+        ``engine`` None is threads of this process; ``then`` receives the results before they are written;
+        ``chosen`` is the output format, None that of ``--format``.
         """
         session, report = self._session, FleetReport[R]((), 0.0)
         with session.output(*self.stores, whole=True) as stream:

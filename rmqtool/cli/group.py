@@ -83,12 +83,8 @@ INTERNAL_ERROR = "internal error"
 class SharedState:
     """State that the outermost function and a running command share.
 
-    Attributes:
-        console: Where the command speaks, once it has one.
-        log: The file of ``--log-file``, once it is open.
-        words: The arguments of the command line.
-        begin_ms: When the command began, in epoch milliseconds.
-        interruption: Says what Ctrl-C leaves, the end of a sentence; nothing where nothing is written.
+    ``log`` is the open file of ``--log-file``; ``words`` are the arguments of the command line; ``begin_ms``
+    is in epoch milliseconds; ``interruption`` says what Ctrl-C leaves, the end of a sentence.
     """
 
     def __init__(self) -> None:

@@ -80,15 +80,10 @@ def command(
 ) -> Callable[[Callable[..., ExitStatus]], click.Command]:
     """Make a command of a function, which gets its session, and those of its options that it names.
 
-    Args:
-        name: Of the command.
-        formats: Of its data, in one text; the first is the default.
-        examples: As of `rmqtool.cli.group.Command`.
-        engine: Default of ``--engine``; None has no such option.
-        handover: As of `rmqtool.cli.options.engine_options`.
-        makes_folder: Whether data goes to a directory of files.
-        kind: Class of the command.
-        first: As of `rmqtool.cli.group.Command`.
+    ``formats`` are those of its data, in one text; the first is the default. ``engine`` is the default of
+    ``--engine``; None has no such option. With ``makes_folder`` data goes to a directory of files. See
+    `rmqtool.cli.group.Command` for ``examples`` and ``first``, `rmqtool.cli.options.engine_options` for
+    ``handover``.
     """
     common = [] if engine is None else [engine_options(engine, handover=handover)]
     common.append(shared_options(*formats.split(), makes_folder=makes_folder))
@@ -116,17 +111,11 @@ def status_of(findings: Findings, fail_on: FailOn, *, negative: bool, unread: bo
 
 
 class Session:
-    """One run of a command.
+    """One run of a command, with the arguments and ``options`` of it.
 
-    Args:
-        options: Arguments and options of the command.
-
-    Attributes:
-        common: Those that commands share.
-        console: Where everything that is not data goes.
-        format: Format of the data.
-        fail_on: Findings that count for the exit status.
-        color: Whether colours are used; None is found out.
+    ``common`` are those that commands share; ``console`` is where everything that is not data goes, and
+    ``format`` that of the data; ``fail_on`` are the findings that count for the exit status; ``color`` None
+    is found out.
     """
 
     def __init__(self, options: dict[str, Any]) -> None:
@@ -214,14 +203,11 @@ class Session:
         takes_config: bool = False,
         reads_queues: bool = False,
     ) -> Store:
-        """Open a store, or a part of it.
+        """Open a store, or a part of it, which is of ``kind`` if the user says so.
 
-        Args:
-            path: Of the store, or of a part.
-            kind: The part, if the user says so.
-            narrows_root: Whether of a store root that part alone is opened.
-            takes_config: Whether the command can do something with a config file.
-            reads_queues: Whether it reads all queues, so that reading their directories pays.
+        With ``narrows_root``, of a store root that part alone is opened. ``takes_config`` is whether the
+        command can do something with a config file, ``reads_queues`` whether it reads all queues, so that
+        reading their directories pays.
         """
         part = kind if kind is None or narrows_root else kind_of_part(path, kind)
         store = open_store(path, type=part, **self.common.opening)

@@ -262,7 +262,6 @@ class _Linker:
         self.worth = np.diff(cuts) + _CONFIRMED * (confirmed[cuts[1:]] - confirmed[cuts[:-1]])
 
     def chain(self) -> QueueChain:
-        """Return the chain."""
         if len(self.first) == 1:
             return QueueChain(self.queue, self.rows)
         count = len(self.first)

@@ -36,7 +36,6 @@ class _StaleJudge:
         self.judged = judged
 
     def judge(self) -> None:
-        """Mark old records."""
         if not len(self.judged.cause):
             return
         times, marks = self.judged.times, self.judged.copy.records["marks"]
@@ -224,7 +223,6 @@ class _FieldJudge:
         return in_order & alone
 
     def judge(self) -> None:
-        """Leave out whole records whose queue fields are contradicted."""
         self._linked = np.zeros(len(self.copy.units), bool)
         for chain in self.judged.chains.values():
             self._linked[chain.rows] = True

@@ -456,7 +456,6 @@ class _Reader:
         marks[np.isin(batch.rows["log_offset"], bad)] |= _TORN
 
     def result(self, read: SplitRead) -> SplitRecords:
-        """Return the results."""
         dispatcher = self._dispatcher
         return SplitRecords(
             **vars(read),
@@ -493,11 +492,9 @@ class _CopyJob(PolicyJob[SplitRecords]):
     below: bool
 
     def walk(self, segment: Segment) -> _CopyWalk:
-        """Return a new walk over a file."""
         return _CopyWalk(segment, self.policy.release.records)
 
     def sink(self, split: Split, walk: _CopyWalk) -> _Reader:
-        """Return a new sink for a split."""
         return _Reader(self, split, walk)
 
 

@@ -374,12 +374,10 @@ class _OutputStream(io.TextIOWrapper):
         return len(text)
 
     def flush(self) -> None:
-        """Flush as every stream does; raises as `write`."""
         with self._writing():
             super().flush()
 
     def write_lines(self, lines: bytes) -> None:
-        """Write text that is UTF-8 already; raises as `write`."""
         with self._writing():
             super().flush()
             self.buffer.write(lines)

@@ -46,12 +46,9 @@ def _store_of(finding: Finding) -> str:
 
 
 class TextReport:
-    """Writer of a text report.
+    """Writer of a text report; ``color`` None means: on a terminal, unless NO_COLOR is set.
 
-    Args:
-        stream: where it goes.
-        color: None: on a terminal, unless NO_COLOR is set.
-        remark: says on standard error what comes after the text, before a repeated verdict.
+    ``remark`` says on standard error what comes after the text, before a repeated verdict.
     """
 
     def __init__(

@@ -35,14 +35,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class LossFinder:
-    """Finds the lost messages of every queue.
+    """Finds the lost messages of every queue; ``judged`` are the records that are recovered.
 
-    Attributes:
-        judged: the records that are recovered.
-        evidence: the lists of queues.
-        takes: whether the user wants a topic.
-        horizon: physical offset up to which the log is wanted.
-        consumed: lost messages that only consumers' offsets prove, by topic and queue id.
+    ``takes`` is whether the user wants a topic, ``horizon`` the physical offset up to which the log is
+    wanted; ``consumed`` are lost messages that only consumers' offsets prove, by topic and queue id.
     """
 
     judged: JudgedRecords

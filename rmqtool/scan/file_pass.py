@@ -86,9 +86,7 @@ class GapSink(ABC, Generic[F]):
 class GapJob(ReadJob[SplitGaps[F]]):
     """Read of all splits by an examiner who takes records that a broker would refuse; picklable.
 
-    Attributes:
-        stale_from: see ``GapWalk``.
-        make_sink: makes the sink of a split.
+    ``make_sink`` makes the sink of a split; for ``stale_from`` see ``GapWalk``.
     """
 
     stale_from: int | None
@@ -105,20 +103,10 @@ class GapJob(ReadJob[SplitGaps[F]]):
 
 
 class FilePass(Generic[F]):
-    """The pass over one file.
+    """The pass over the file of a ``number`` in its log, from 0.
 
-    Args:
-        number: of the file in its log, from 0.
-        edge: of that log.
-        engine: reads the splits.
-        job: the work on each split.
-        split_bytes: what one task reads.
-
-    Attributes:
-        segment: the file.
-        parts: its splits that count, in order.
-        gaps: those that are listed, seams of splits joined.
-        more_gaps: gaps that are only counted.
+    ``parts`` are its splits that count, in order; ``gaps`` those that are listed, seams of splits joined, and
+    ``more_gaps`` is how many are only counted.
     """
 
     def __init__(

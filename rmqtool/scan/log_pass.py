@@ -197,15 +197,8 @@ def _read_all(reader: Callable[[SplitTask[R]], S], tasks: Sequence[SplitTask[R]]
 class LogPass(Generic[J, S]):
     """Reads the splits of a log on an engine, and again those whose first record was guessed wrongly.
 
-    Args:
-        engine: runs the tasks.
-        job: the work on each split.
-        splits: what to read, in log order.
-        reader: `read_split`, or what guards it.
-        task_bytes: what a task reads at least, where there is so much.
-
-    Attributes:
-        results: of the first splits, in their order: of all of them, unless reading was interrupted.
+    ``reader`` is `read_split`, or what guards it; a task reads at least ``task_bytes``, where there is so
+    much. ``results`` are those of the first splits, in their order: of all, unless reading was interrupted.
     """
 
     def __init__(

@@ -236,13 +236,9 @@ _ZEROS = bytes(WINDOW_BYTES)
 
 
 class Window:
-    """Bytes of one file: those around the focus are kept, others are read when needed.
+    """Bytes of one file: ``size_bytes`` around the focus are kept, others are read when needed.
 
     Reading elsewhere does not move the window, so that a hostile length costs one small read and no more.
-
-    Args:
-        file: The file.
-        size_bytes: Bytes kept.
     """
 
     def __init__(self, file: StoreFile, size_bytes: int = WINDOW_BYTES) -> None:

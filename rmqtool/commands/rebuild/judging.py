@@ -228,13 +228,10 @@ class Dropped:
 
 @dataclass
 class GenerationChoice:
-    """Leaves units of older generations out of a run's queues, and remembers which.
+    """Leaves units of older generations out of a run's queues, by the user's ``mode``, and remembers which.
 
-    Attributes:
-        store: store with the present queues.
-        mode: the user's choice.
-        dropped: queues of which units were left out.
-        unsettled: sentences about queues whose offsets begin again, where nothing shows which live.
+    ``dropped`` are queues of which units were left out; ``unsettled`` are sentences about queues whose
+    offsets begin again, where nothing shows which live.
     """
 
     store: Store
