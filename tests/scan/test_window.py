@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from rmqtool.io import UnreadableRange, location_of
 from rmqtool.io.location import ReadOnlyFile
+from rmqtool.scan.records import find_true
 from rmqtool.store.segments import WINDOW_BYTES, StoreFile, Window
+from tests.scan.log_builder import blank, record, segment
 
 if TYPE_CHECKING:
     from collections.abc import MutableSequence
     from pathlib import Path
-
-    import pytest
 
 
 def file_of(folder: Path, data: bytes) -> StoreFile:
@@ -73,3 +75,34 @@ def test_unreadable_ranges_are_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert window.take_unreadable() == [bad]
     window.read_at(4000, 10_000)
     assert window.take_unreadable() == []
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 7, 8, 9, 4085, 4096, 4097, WINDOW_BYTES, 3 * WINDOW_BYTES + 5])
+@pytest.mark.parametrize("is_record", [True, False])
+def test_what_follows_zeros_is_found_wherever_it_lies(tmp_path: Path, zeros: int, is_record: bool) -> None:
+    """Also the mark that ends a file, whose first bytes can be zeros, too."""
+    place = 11 + zeros
+    following = record(place) if is_record else blank(5000)
+    window = Window(segment(tmp_path, 0, b"\x01" * 11 + bytes(zeros) + following))
+    assert find_true(window, 1, 0) == place
+
+
+def test_a_hole_behind_damage_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As after a record that a crash has torn, in a file of which a broker has written little."""
+    size, read, read_into = 1 << 28, list[int](), ReadOnlyFile.read_into
+    file = segment(tmp_path, 0, b"\x01" * 11)
+    with (tmp_path / file.path.name).open("r+b") as written:
+        written.truncate(size)
+
+    def counted(
+        file: ReadOnlyFile,
+        position: int,
+        buffer: memoryview,
+        unreadable: MutableSequence[UnreadableRange] | None = None,
+    ) -> int:
+        read.append(len(buffer))
+        return read_into(file, position, buffer, unreadable)
+
+    monkeypatch.setattr(ReadOnlyFile, "read_into", counted)
+    assert find_true(Window(replace(file, size_bytes=size)), 1, 0) is None
+    assert sum(read) < 8 * WINDOW_BYTES
