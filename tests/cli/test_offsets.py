@@ -140,7 +140,7 @@ def test_a_file_that_is_no_json_makes_the_answer_incomplete(
     [
         "[]",
         '{"offsetTable":[1]}',
-        '{"offsetTable":{"noGroup":{"0":1},"T@g":"x","U@g":{"-1":1,"x":2,"0":"3","1":-5}}}',
+        '{"offsetTable":{"noGroup":{"0":1},"T@g":"x","U@g":{"-1":1,"x":2,"0":"three","1":-5}}}',
     ],
 )
 def test_what_no_broker_writes_is_passed_over(run: Callable[..., Run], plain_copy: Path, text: str) -> None:
