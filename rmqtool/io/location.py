@@ -113,21 +113,25 @@ class Location:
         """Return the entries of a directory by name; none if it is not one."""
         return self.source.entries(self.text)
 
-    def matching(self, pattern: str) -> Iterator[Location]:
-        """Yield the existing locations that fit a glob over names below, by name."""
-        first, _, rest = pattern.partition("/")
-        names = [first]
-        if _WILD.search(first):
-            with suppress(
-                EnvironmentFailureError
-            ):  # as documented; code that needs the directory lists it itself
-                listed = self.source.entries(self.text)
-                names = [entry.name for entry in listed if fnmatchcase(entry.name, first)]
-        for place in (self / name for name in names):
-            if rest:
-                yield from place.matching(rest)
-            elif place.kind() not in {None, FileKind.LOST, FileKind.HIDDEN}:
-                yield place
+    def matching(self, *patterns: str) -> Iterator[Location]:
+        """Yield the existing locations that fit globs over names below, glob by glob, by name."""
+        listed: list[str] | None = None
+        for pattern in patterns:
+            first, _, rest = pattern.partition("/")
+            names = [first]
+            if _WILD.search(first):
+                listed = self._names() if listed is None else listed
+                names = [name for name in listed if fnmatchcase(name, first)]
+            for place in (self / name for name in names):
+                if rest:
+                    yield from place.matching(rest)
+                elif place.kind() not in {None, FileKind.LOST, FileKind.HIDDEN}:
+                    yield place
+
+    def _names(self) -> list[str]:
+        with suppress(EnvironmentFailureError):  # code that needs the directory lists it itself
+            return [entry.name for entry in self.source.entries(self.text)]
+        return []
 
     def reader(self) -> ReadOnlyFile:
         """Return the reader of a file, which opens it at the first read."""

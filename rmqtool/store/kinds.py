@@ -477,10 +477,7 @@ def rocksdb_files(directory: Location, names: Iterable[str]) -> set[str]:
 
 def holds(directory: Location, names: tuple[str, ...]) -> bool:
     """Return whether a directory holds one of the names or globs, if there are any."""
-    for name in names:
-        for _ in directory.matching(name):
-            return True
-    return not names
+    return not names or any(directory.matching(*names))
 
 
 def has_queue_files(directory: Location) -> bool:

@@ -16,6 +16,9 @@ from tests.io.memory import in_memory
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from rmqtool.io import DirectoryEntry
+    from rmqtool.io.source import Source
+
 FILES = {"a/b/1": b"one", "a/b/2": b"", "a/c": bytes(9000), "x*y": b"wild", "a/.hidden": b"h"}
 
 
@@ -72,6 +75,21 @@ def test_globs(root: Location) -> None:
     assert found("*/*/[12]") == ["a/b/1", "a/b/2"]
     assert found("a/c") == ["a/c"]
     assert found("absent") == found("a/c/*") == found("absent/*") == []
+
+
+def test_several_globs_list_a_directory_once(root: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That of queues is as long as there are topics."""
+    listed: list[str] = []
+    entries = type(root.source).entries
+
+    def noted(source: Source, path: str) -> list[DirectoryEntry]:
+        listed.append(path)
+        return entries(source, path)
+
+    monkeypatch.setattr(type(root.source), "entries", noted)
+    top = root / "a"
+    assert list(top.matching("absent", "x*", "c*", "b/[1]")) == [top / "c", top / "b/1"]
+    assert listed == [top.text, (top / "b").text]
 
 
 def test_places_travel(root: Location) -> None:
