@@ -352,7 +352,7 @@ _MAGIC_AT = message.HEAD_OFFSETS[0]["magic"]
 _MAGIC_BYTES = 4
 _FIRST_SPAN_BYTES = 4096
 _LARGEST_SPAN_BYTES = 1 << 19
-_ZEROS = bytes(_LARGEST_SPAN_BYTES + _FIRST_SPAN_BYTES)
+_EMPTY_SPAN = bytes(_LARGEST_SPAN_BYTES + _FIRST_SPAN_BYTES)
 
 
 def find_true(window: Window, position: int, base: int, stop: int | None = None) -> int | None:
@@ -371,7 +371,7 @@ def find_true(window: Window, position: int, base: int, stop: int | None = None)
     while position < stop:
         window.focus(position)
         chunk = window.read_at(position + first, span + last - first)
-        is_empty = chunk == _ZEROS[: len(chunk)]  # a search for magics takes ten times as long
+        is_empty = chunk == _EMPTY_SPAN[: len(chunk)]  # a search for magics takes ten times as long
         places = (_places(chunk, magic, at - first, span) for magic, at in magics.items() if not is_empty)
         for at in heapq.merge(*places):
             if position + at >= stop:
