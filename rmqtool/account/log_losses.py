@@ -93,7 +93,7 @@ class LogAccount:
         consumed = consumed_ends(self.store) if reach > surveyed.end else {}
         damaged = set(surveyed.unplaced[:, 0].tolist())  # there, and they say otherwise of their queues
         for key in sorted({*self._places, *surveyed.runs}):
-            if self._is_light(key, surveyed) or self._is_anothers(key, surveyed):
+            if self.is_light(key, surveyed) or self._is_anothers(key, surveyed):
                 continue
             runs, pins = surveyed.runs.get(key, _NO_RUNS), self._pins(key, surveyed)
             absent: list[Absent] = []
@@ -107,11 +107,11 @@ class LogAccount:
             if absent:
                 yield key, absent, _of_queue(key, absent, runs)
 
-    def _is_light(self, key: QueueKey, surveyed: SurveyedLog) -> bool:
+    def is_light(self, key: QueueKey, surveyed: SurveyedLog) -> bool:
         """Return whether a queue lists only records of other queues, which name it and count there."""
         if key[0].startswith(LMQ_PREFIX):
             return True
-        places = _NOWHERE if key in surveyed.runs else self._places[key]
+        places = _NOWHERE if key in surveyed.runs else self._places.get(key, _NOWHERE)
         there = places[~surveyed.without_record(places)]
         record = record_at(surveyed.log, int(there[0])) if len(there) else None
         return record is not None and key in [place[:2] for place in record.light_places]
@@ -131,7 +131,7 @@ class LogAccount:
     def indexed(self, surveyed: SurveyedLog) -> Int64s:
         """Return where index items lead to and the log has no record, ``(n,)`` ascending."""
         if self._indexed is None:
-            places = indexed_places(self.store, surveyed.holds_none, surveyed.room, self.unread)
+            places = indexed_places(self.store, surveyed.holds_none, surveyed.room, self.unread, surveyed.log)
             # Items made of records that lie about their place prove nothing.
             self._indexed = places[~np.isin(places, surveyed.claims)]
         return self._indexed
@@ -488,7 +488,7 @@ class StoreAccount:
                     position=0,
                     length=segment.size_bytes,
                     physical_offset=segment.start,
-                    message="units or index items have other places in it than its records, or other keys",
+                    message="queues and index have other places in it than its records, other keys or topics",
                 )
         if losses.states is not None and len(self.surveyed.unreached):
             yield unreached_finding(self.surveyed)

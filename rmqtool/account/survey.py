@@ -257,7 +257,8 @@ class Surveyor:
                 yield batch
         if walk.outcome is Outcome.FILE_END:
             self._add(walk.log_offset, stop)
-            self._blanks.append((walk.log_offset, segment.stop))
+            if self.reading is None or segment.label not in self.reading.foreign:
+                self._blanks.append((walk.log_offset, segment.stop))
 
     @property
     def false(self) -> Int64s | None:
@@ -386,7 +387,9 @@ def survey_of(reading: Reading, marked_from: int | None = None) -> SurveyedLog:
     nexts = np.concatenate([frame_starts(rows), [ENDLESS]])
     is_free = nexts > ends
     blanks = [
-        (at, segment.stop) for at in copy.blanks.values() if (segment := log.segment_at(at)) is not None
+        (at, segment.stop)
+        for at in copy.blanks.values()
+        if (segment := log.segment_at(at)) is not None and segment.label not in reading.foreign
     ]
     walk = OffsetWalk(from_zero=log.start == 0)
     walk.add_found(copy, reading.unplaced[:, 0])

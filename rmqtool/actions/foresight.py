@@ -34,10 +34,12 @@ from rmqtool.store.layouts import Deed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from rmqtool.account import LogLosses
+    from rmqtool.account.lost import Absent
     from rmqtool.arrays import Int64s
+    from rmqtool.derived.queues import LiveUnits
     from rmqtool.findings import Findings
     from rmqtool.recovery import Prediction
     from rmqtool.recovery.loaded import LoadedStore, Queue
@@ -123,6 +125,25 @@ def _has_expired(queue: Queue, log_start: int) -> bool:
     return queue.last_found < log_start + (not queue.batch)
 
 
+class _Lost:
+    """Takes the places of lost messages: those that units name, and those that index items alone do."""
+
+    def __init__(self) -> None:
+        self.listed: list[int] = []
+        self.of_index: list[int] = []
+
+    def absent(self, queue: QueueKey, absent: Iterable[Absent]) -> None:
+        """Take those of a queue."""
+        self.listed += [gone.log_offset for gone in absent if gone.log_offset is not None]
+
+    def indexed(self, places: Iterable[int]) -> None:
+        """Take those of the index."""
+        self.of_index += places
+
+    def before(self, queue: QueueKey | None, units: LiveUnits) -> None:
+        """Take none of those before the log."""
+
+
 class _Actions:
     def __init__(
         self,
@@ -143,12 +164,17 @@ class _Actions:
         odd = [finding.physical_offset for finding in findings if finding.code is codes.CL_NUMBER]
         self._hidden = Hidden.of(self._records, account.surveyed, np.array(odd, np.int64))
         self._keys = KeyEntries(self._records, self._hidden)
-        self._unplaced = account.surveyed.unplaced[:, 0]
+        self._surveyed = account.surveyed
+        self._unplaced = self._surveyed.unplaced[:, 0]
         self._damaged = 0  # messages whose records are there, and whose bodies are not theirs
         for records in self._records.queues.values():
             is_torn = ~records.whole & ~are_among(records.places, self._unplaced)
             self._damaged += int(records.messages[is_torn].sum())
-        self._given = self._ends()
+        lost = _Lost()
+        if self._losses is not None and self._losses.messages:
+            account.losses(lost)
+        self._unnamed = sum(place >= self._surveyed.end for place in lost.of_index)
+        self._given = self._ends(np.array(lost.listed, np.int64))
         self._reached: dict[str, Int64s] = {}
 
     def of(self, release: Release) -> _Actions:
@@ -300,8 +326,8 @@ class _Actions:
     def _lost(self, cut: int) -> int:
         return cut + self._damaged + (0 if self._losses is None else self._losses.messages)
 
-    def _ends(self) -> dict[QueueKey, int]:
-        """Return the queue offset after the last that was given, by queue."""
+    def _ends(self, lost: Int64s) -> dict[QueueKey, int]:
+        """Return the queue offset after the last that was given, by queue; `lost` are places of messages."""
         ends: dict[QueueKey, int] = {}
         for key, records in self._records.queues.items():
             is_own = ~are_among(records.places, self._unplaced) & (records.queue_offsets < _LARGEST_OFFSET)
@@ -312,6 +338,11 @@ class _Actions:
         for losses in self._lost_of_queues:
             key = losses.topic, losses.queue_id
             ends[key] = max(ends.get(key, 0), losses.end_queue_offset)
+        for key in self._records.queues if len(lost) else ():
+            if self._of_queues.is_light(key, self._surveyed):  # its lost messages are other queues'
+                units = self._of_queues.units(key)
+                units = units.only(are_among(units.physical_offsets, lost))
+                ends[key] = max(ends[key], int((units.keys + units.messages).max(initial=0)))
         log_start = self._store.commitlog.start if len(self._store.commitlog) else 0
         for key, queue in self._start.loaded.queues.items():
             if key not in ends and not key[0].startswith(LMQ_PREFIX) and _has_expired(queue, log_start):
@@ -329,5 +360,8 @@ class _Actions:
         return int((units.keys + units.messages).max(initial=0))
 
     def _reused(self, after: Mapping[QueueKey, int]) -> int:
-        """Return how many queue offsets are given again, by the ends of queues after an action."""
-        return sum(max(end - after.get(key, 0), 0) for key, end in self._given.items())
+        """Return how many queue offsets are given again, by the ends of queues after an action.
+
+        Each message after the log's end that the index alone names had one more, in a queue nothing names.
+        """
+        return sum(max(end - after.get(key, 0), 0) for key, end in self._given.items()) + self._unnamed

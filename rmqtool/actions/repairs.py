@@ -21,10 +21,16 @@ if TYPE_CHECKING:
 CHECKPOINT_CODES = frozenset({codes.CP_AHEAD, codes.CP_MISSING, codes.CP_SIZE, codes.CP_STRAY})
 QUEUE_DIRECTORIES = ("consumequeue", "consumequeue_ext", "batchconsumequeue")
 DERIVED = {Structure.CONSUMEQUEUE: QUEUE_DIRECTORIES, Structure.INDEX: ("index",)}
-_PROOF = (
-    "the present one names messages past the log's end, a rebuilt one would not: restore the log's"
-    " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
-)
+_WITNESSES = {
+    codes.CL_LOST: (
+        "the present one names messages past the log's end, a rebuilt one would not: restore the log's"
+        " missing files from a replica or a backup, or rmqtool salvage STORE --out DIR"
+    ),
+    codes.CL_FOREIGN: (
+        "a rebuilt one would list messages of the file of another log (CL-FOREIGN): put the right one in its"
+        " place, or rmqtool salvage STORE --out DIR"
+    ),
+}
 
 PROOF_STAYS = "the log is damaged, and they prove what it lost"
 _IN_THE_WAY = {
@@ -94,8 +100,9 @@ def why_not_swapped(store: Store, findings: Findings, parts: Collection[Structur
     assert store.root is not None
     if not len(store.commitlog):
         return "there is no log to make them from: restore it from a replica or a backup"
-    if codes.CL_LOST.code in findings.counts:
-        return _PROOF
+    for code, why in _WITNESSES.items():
+        if code.code in findings.counts:
+            return why
     for finding in findings:
         is_open = finding.code is codes.CQ_TYPE and not (store.root / "config/topics.json").is_there()
         if finding.severity is Severity.ERROR and finding.code in _IN_THE_WAY and not is_open:

@@ -50,8 +50,8 @@ _LOSS_SIGNS = frozenset(
     )
 )
 """Without a finding of these, each message that a queue lists has its record."""
-_SIGNS_OF_A_TWIN = {codes.CL_TS_BACK.code, codes.IX_WRONG.code}
-"""Or a file of a log to which the same was sent has it; see `rmqtool.genuine.foreign`."""
+_SIGNS_OF_A_TWIN = {codes.CL_TS_BACK.code, codes.IX_HEADER.code}
+"""With `IX-WRONG`: or a file of a log to which the same was sent has it; see `rmqtool.genuine.foreign`."""
 
 _BALANCE_LEVEL = 3
 """From this level on half messages, op messages and commits are compared with each other."""
@@ -158,7 +158,9 @@ class ContentCheck:
             confirmed = store.confirm_offset
             is_behind = log is not None and confirmed is not None and confirmed < log.log_end
             shown = Structure.COMMITLOG in findings.errors or bool(_LOSS_SIGNS & findings.counts.keys())
-            shown |= findings.counts.keys() >= _SIGNS_OF_A_TWIN
+            shown |= codes.IX_WRONG.code in findings.counts and bool(
+                _SIGNS_OF_A_TWIN & findings.counts.keys()
+            )
             if is_behind or shown or (log is not None and log.log_start > 0):
                 from rmqtool.account.log_losses import losses_of  # few logs have lost anything
 

@@ -6,7 +6,11 @@ file before nor to the one after. Units made of another log fail the first test 
 damaged fails the second. Where no unit leads into a file, the items of the index are what lists its messages.
 The log of a replica that parted has the same queue offsets: queues and index then list the same places,
 and neither lists the records. A log to which the same was sent can even have all records in the same places:
-store times step back at one bound of such a file, then, and the items of the index there have other keys.
+store times step back at one bound of such a file, then, and the items of the index there have other keys;
+if it is the last, an index file has the keys of the one before and not its own.
+Where no other file shows which of the two is of this store, the topics do: a file of which neither
+``topics.json`` nor a queue knows any topic is foreign if queues and index list other places in it, or if it
+begins queues amidst their queue offsets; nobody misses the messages of a topic that was deleted.
 """
 
 from __future__ import annotations
@@ -38,6 +42,8 @@ _FEW = 16
 _SAMPLED = 16
 _PROOFS = 4
 """Messages of a file whose keys are compared with the index, and those that must have items there."""
+_ENDS = 2
+"""Files at the log's end that are compared with the index where store times never step back."""
 
 
 class _Listing(NamedTuple):
@@ -66,18 +72,21 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
     listing = _Listing(log.count(listed), log.count(copy.units["log_offset"][log.own & confirmed]))
     records, damaged = (log.count(rows["log_offset"]) for rows in (copy.records, copy.records[copy.damaged]))
     suspects, unlisted = listing.fails_in(records), (listing.leads == 0) & (records > 0)
-    if not (suspects | unlisted).any():
+    strange = log.of_strange_topics(evidence)
+    if not (suspects | unlisted | strange).any():
         return np.flatnonzero(twins)
     parted, whole = log.parted(queues, listing.leads, from_zero=from_zero), 2 * damaged < records
-    if (np.where(parted, unlisted, suspects) & whole).any():
+    others = strange & unlisted & parted
+    if ((np.where(parted, unlisted, suspects) | strange) & whole).any():
         places = _places_of_items(evidence.stores)
         places = places[~are_among(places, log.starts)]  # at which any file has a record
         is_record = are_among(places, copy.records["log_offset"])
         fails = _Listing(log.count(places), log.count(places[is_record])).fails_in(records)
-        agreed = log.count(listed[are_among(listed, places[~is_record])])
-        parted |= fails & (2 * agreed > listing.leads)
+        agreed = 2 * log.count(listed[are_among(listed, places[~is_record])]) > listing.leads
+        parted |= fails & agreed
         suspects |= unlisted & fails
-    return np.flatnonzero(suspects & parted & whole | twins)
+        others |= strange & agreed
+    return np.flatnonzero((suspects & parted | others) & whole | twins)
 
 
 def _places_of_items(stores: list[Store]) -> Int64s:
@@ -102,21 +111,29 @@ class _Files:
         numbers = self.copy.file_numbers(places[places < self.copy.log.stop])
         return np.bincount(numbers[numbers >= 0], minlength=len(self.starts))
 
+    def of_strange_topics(self, evidence: QueueEvidence) -> Bools:
+        """Return the files, ``(files,)``, of whose topics ``topics.json`` has none, and none has a queue."""
+        known = {*evidence.declared, *(topic for topic, _ in evidence.units)}
+        units = self.copy.units[self.own]
+        is_known = np.array([topic in known for topic, _ in self.copy.queues], np.bool_)
+        of_known = self.count(units["log_offset"][is_known[units["queue"]]])
+        has_any = bool(evidence.declared) & (self.count(units["log_offset"]) > 0)
+        return np.asarray(has_any & (of_known == 0))
+
     def twins(self, stores: list[Store]) -> Bools:
         """Return the files, ``(files,)``, for whose places the index has items, but of other messages."""
         times, steps = self.copy.records["store_timestamp_ms"], np.zeros(len(self.starts) + 1, bool)
         latest: int | None = None
-        for number in range(len(self.starts)):
-            if len(rows := self._sound(number)):
-                steps[number] = latest is not None and times[rows[0]] < latest
-                latest = int(times[rows[-1]])
-        if not steps.any():
-            return np.zeros(len(self.starts), bool)
-        listing = self._listed_keys(stores)
+        known = [number for number in range(len(self.starts)) if len(self._sound(number))]
+        for number in known:
+            rows = self._sound(number)
+            steps[number] = latest is not None and times[rows[0]] < latest
+            latest = int(times[rows[-1]])
+        listing, ends = self._listed_keys(stores, known if steps.any() else known[-_ENDS:])
         fails = listing.fails_in(listing.leads * _FEW) & (listing.leads >= _PROOFS)
         edges = np.flatnonzero(np.diff(np.concatenate([[False], fails, [False]]).astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
-            fails[start:stop] = steps[start] or steps[stop]
+            fails[start:stop] = steps[start] or steps[stop] or (stop > known[-1] and ends[start])
         return np.asarray(fails)
 
     @cached_property
@@ -131,26 +148,36 @@ class _Files:
         marks = self.copy.records["marks"][first:stop]
         return np.asarray(first + np.flatnonzero((marks & int(DAMAGED)) == 0))
 
-    def _listed_keys(self, stores: list[Store]) -> _Listing:
-        """Return of some messages of each file those with items, and those with one of their unique key."""
+    def _listed_keys(self, stores: list[Store], numbers: list[int]) -> tuple[_Listing, Bools]:
+        """Return of some messages of files those with items, and those with one of their unique key.
+
+        With it comes at which files, ``(files,)``, an index file ceases to have the keys of the log.
+        """
         sampled: dict[int, tuple[int, int]] = {}
-        for number in range(len(self.starts)):
+        for number in numbers:
             rows = self._sound(number)
             for place in self.copy.records["log_offset"][rows[:: -(-len(rows) // _SAMPLED) or 1]].tolist():
                 record = record_at(self.copy.log, place)
                 unique = None if record is None else record.properties.get("UNIQ_KEY")
                 if record is not None and unique is not None:
                     sampled[place] = number, index_key_hash(record.topic, unique)
-        listed: dict[int, set[int]] = {}
+        places, files = np.array(sorted(sampled), np.int64), len(self.starts)
+        counts, ends = np.zeros((2, files), np.int64), np.zeros(files, bool)
         with suppress(EnvironmentFailureError):
-            for store in stores:
-                for index in opened_index_files(store):
-                    for place, key_hash in index.hashes_at(np.array([*sampled], np.int64)):
-                        listed.setdefault(place, set()).add(key_hash)
-        found = [(file, key in listed[place]) for place, (file, key) in sampled.items() if place in listed]
-        of_files, hits = np.array(found, np.int64).reshape(-1, 2).T
-        leads = np.bincount(of_files, minlength=len(self.starts))
-        return _Listing(leads, np.bincount(of_files[hits > 0], minlength=len(self.starts)))
+            for index in (index for store in stores for index in opened_index_files(store)):
+                first, last = index.header.begin_phy_offset, index.header.end_phy_offset
+                if not len(places) or first > places[-1] or last < places[0]:
+                    continue
+                listed: dict[int, bool] = {}
+                for place, key_hash in index.hashes_at(places):
+                    listed[place] = listed.get(place, False) or key_hash == sampled[place][1]
+                found = [(sampled[place][0], has_key) for place, has_key in listed.items()]
+                of_files, hits = np.array(found, np.int64).reshape(-1, 2).T
+                mine = np.stack([np.bincount(of_files, minlength=files), np.zeros(files, np.int64)])
+                mine[1] = np.bincount(of_files[hits > 0], minlength=files)
+                ends[1:] |= (mine[1, :-1] * 2 > mine[0, :-1]) & (mine[0, 1:] > 0) & (mine[1, 1:] == 0)
+                counts += mine
+        return _Listing(*counts), ends
 
     def parted(self, queues: Mapping[tuple[str, int], Rows], leads: Int64s, *, from_zero: bool) -> Bools:
         """Return at which files more queues break off, at their bounds or over them, than go on there.

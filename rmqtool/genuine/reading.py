@@ -152,6 +152,13 @@ def reads_all(copy: LogCopy) -> bool:
     return True
 
 
+def _frames(segment: Segment) -> Int64s:
+    """Return where records lie in a file, those too that its store's broker does not read, ``(n,)``."""
+    parts = GapWalk(segment, LENIENT).parts(segment.start, segment.stop)
+    places = [part.rows["log_offset"].copy() for part in parts if not isinstance(part, Gap)]
+    return np.concatenate([np.empty(0, np.int64), *places])
+
+
 def _has_true(rows: Rows, false: Int64s) -> bool:
     """Whether any row lies where it says, and is no false frame."""
     is_own = rows["physical_offset"] == rows["log_offset"]
@@ -170,8 +177,8 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     foreign = tuple(copy.log.segments[number].label for number in judged.foreign)
     if foreign:  # its records are none of this log
-        are_foreign = judged.is_foreign
-        copy = replace(where(copy, ~are_foreign), false=np.union1d(copy.false, judged.places[are_foreign]))
+        frames = [copy.false, *(_frames(log.segments[number]) for number in judged.foreign)]
+        copy = replace(where(copy, ~judged.is_foreign), false=np.unique(np.concatenate(frames)))
         judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~copy.units["light"]]] = True

@@ -83,12 +83,17 @@ class Outcome:
     unless: tuple[str, ...] = ()
 
     @property
+    def wrong_now(self) -> int:
+        """Return the wrong ones but for those of expired units, which a broker deletes in the end."""
+        return (self.wrong or 0) - self.expired
+
+    @property
     def harm(self) -> tuple[int, ...]:
         """Return what is wrong with it, the gravest first; all zeros of a start that is as it should be.
 
         One message that salvage leaves out weighs no more than one that a start delivers in a wrong place.
         """
-        wrong, unserved = (self.wrong or 0) - self.expired, self.unserved or 0
+        wrong, unserved = self.wrong_now, self.unserved or 0
         return (
             self.refused is not None,
             not self.starts,
@@ -133,7 +138,7 @@ def start_findings(outcomes: Sequence[Outcome], release: str) -> Iterator[Findin
     start = outcome_of(outcomes, Action.START)
     if start is None or not start.starts:
         return
-    is_shown = start.wrong or start.unserved or (start.reused and not start.lost)  # losses have findings
+    is_shown = start.wrong_now or start.unserved or (start.reused and not start.lost)  # losses have findings
     if is_shown and (words := harm_words(start)):
         yield Finding(code=codes.NS_WRONG, message=f"after its start a {release} broker {words}")
     elif start.unindexed:
@@ -167,8 +172,8 @@ def harm_words(outcome: Outcome) -> str:
 
 
 def _harm(outcome: Outcome) -> Iterator[str]:
-    if outcome.wrong:
-        yield f"delivers {counted(outcome.wrong, 'wrong message', spec=',')}"
+    if outcome.wrong_now:
+        yield f"delivers {counted(outcome.wrong_now, 'wrong message', spec=',')}"
     if outcome.unserved:
         yield f"never delivers {counted(outcome.unserved, 'message', spec=',')}"
     if outcome.reused:

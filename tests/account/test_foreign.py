@@ -12,11 +12,14 @@ from rmqtool.findings import codes
 from rmqtool.outcomes import Action, best, outcome_of
 from tests.benchmarks.make_log import LogShape, write_store
 from tests.broker.damaged_states import of_others
+from tests.broker.stores import STORES
 from tests.salvage.campaign import records_of
 from tests.store.fixture_stores import fixture
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from rmqtool.outcomes import Outcome
 
 _PAIRS = [
     ("plain-5.3.3", "batch-5.3.3"),
@@ -129,6 +132,7 @@ def test_a_foreign_first_file_has_no_queue_in_common_with_the_next(tmp_path: Pat
         ("expiredhead-5.5.1", "expiredhead-5.3.3", 32768),
         ("plain-5.3.3", "plain-5.4.0", 24576),
         ("crash-5.5.1", "crash-5.3.3", 16384),
+        ("expiredhead-5.4.0", "expiredhead-5.5.1", 40960),  # the last, after which no time steps back
     ],
 )
 def test_other_keys_show_a_file_of_a_log_to_which_the_same_was_sent(
@@ -211,3 +215,92 @@ def test_messages_under_a_damaged_record_of_another_log_are_lost(tmp_path: Path,
     chosen = best(report.outcomes)
     assert chosen is not None
     assert (chosen.action, chosen.lost) == (Action.SALVAGE, len(was))
+
+
+def _judged(root: Path, version: str | None = None) -> tuple[int, list[str | None], Outcome | None]:
+    """Return the messages that are lost, the foreign files, and the best action."""
+    with rmqtool.open(root, broker_version=version) as store:
+        report = store.verify(jobs=1)
+    lost = 0 if report.log_losses is None else report.log_losses.messages
+    foreign = [finding.file for finding in report.findings if finding.code is codes.CL_FOREIGN]
+    return lost, foreign, best(report.outcomes)
+
+
+def test_a_log_of_which_the_store_knows_no_topic_is_foreign_as_a_whole(tmp_path: Path) -> None:
+    """Queues and index agree on what it had; no action makes its messages those of this store."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("transaction-5.5.1"), root)
+    first, *others = sorted((root / "commitlog").iterdir())
+    for path in others:
+        path.unlink()
+    shutil.copyfile(fixture("noindex-5.5.1") / "commitlog" / first.name, first)
+    lost, foreign, chosen = _judged(root)
+    assert (foreign, chosen) == ([f"commitlog/{first.name}"], None)
+    assert lost >= 63  # and some that no queue takes, to which index items lead
+
+
+def test_a_file_in_which_strange_topics_begin_amidst_their_queues_is_foreign(tmp_path: Path) -> None:
+    """It took the place of the file that a broker had prepared: nothing is lost, and nothing of it served."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("crash-4.9.8"), root)
+    name = f"{32768:020d}"
+    shutil.copyfile(fixture("lmq-5.4.0") / "commitlog" / name, root / "commitlog" / name)
+    lost, foreign, chosen = _judged(root)
+    assert (lost, foreign) == (0, [f"commitlog/{name}"])
+    assert chosen is not None
+    assert (chosen.lost, chosen.wrong, chosen.served) == (0, 0, 90)
+    unit = root / "consumequeue/TopicTest/0" / f"{0:020d}"
+    unit.write_bytes(unit.read_bytes()[:20] + bytes(20) + unit.read_bytes()[40:])
+    with rmqtool.open(root) as store:
+        repair = outcome_of(store.verify(jobs=1).outcomes, Action.REPAIR)
+    assert repair is not None
+    assert codes.CL_FOREIGN.code in (repair.refused or "")  # queues made of this log list its messages, too
+
+
+def test_a_foreign_file_has_no_record_that_only_another_broker_reads(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    shutil.copytree(fixture("crash-4.9.8"), root)
+    name = f"{24576:020d}"
+    shutil.copyfile(fixture("v2-5.3.3") / "commitlog" / name, root / "commitlog" / name)
+    lost, foreign, chosen = _judged(root, "4.9.8")
+    assert (lost, foreign) == (9, [f"commitlog/{name}"])
+    assert chosen is not None
+    assert (chosen.action, chosen.lost, chosen.placeholders, chosen.reused) == (Action.SALVAGE, 9, 9, 0)
+
+
+_OTHER = "crash-5.5.1/index/20261121164746112"
+
+
+@pytest.mark.parametrize(
+    ("name", "other", "lost"),
+    [("plain-5.3.3", _OTHER, 26), ("ext-5.4.0", "plain-5.3.3/index/20261121032841595", 39)],
+)
+@pytest.mark.parametrize("is_damaged", [False, True])
+def test_an_index_file_of_another_store_proves_no_loss(
+    name: str, other: str, lost: int, *, is_damaged: bool, tmp_path: Path
+) -> None:
+    """Its items lead to no record with their keys, or it does not go on where the file before ends."""
+    places = sorted(path.name for path in (fixture(name) / "index").iterdir())
+    for place in places[:: len(places) - 1]:
+        root = tmp_path / place
+        shutil.copytree(fixture(name), root)
+        if is_damaged:
+            (root / "commitlog" / f"{8192:020d}").write_bytes(bytes(8192))
+        shutil.copyfile(STORES / other, root / "index" / place)
+        assert _judged(root)[0] == lost * is_damaged
+
+
+def test_the_index_proves_what_a_log_without_its_last_file_has_lost(tmp_path: Path) -> None:
+    """A file of it that leads to no record goes on where the one before ends."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    last = sorted((root / "commitlog").iterdir())[-1]
+    lost = sum(place >= int(last.name) for place in records_of(root / "commitlog"))
+    last.unlink()
+    shutil.rmtree(root / "consumequeue")
+    with rmqtool.open(root) as store:
+        report = store.verify(jobs=1)
+    start = outcome_of(report.outcomes, Action.START)
+    assert report.log_losses is not None
+    assert start is not None
+    assert (report.log_losses.indexed, start.lost, start.reused) == (lost, lost, lost)

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import rmqtool
-from tests.broker.damaged_states import NotMadeError
+from tests.broker.damaged_states import NotMadeError, topics_decode
 from tests.broker.measured import Copy, Measured, Outcome, measured
 from tests.salvage.campaign import made_places
 
@@ -208,6 +208,8 @@ def _done(
     try:
         first = state.copy_to(folder / "first")
     except NotMadeError:
+        return
+    if not topics_decode(first.root):
         return
     abort = (first.root / "abort").exists()
     outcomes = foretell(first, version) if is_foretold else []

@@ -46,7 +46,7 @@ def assert_no_contradiction(
         assert [text for text in sentences if against.search(text)] == []
         codes = {finding["code"] for finding in findings}
         assert ("NS-REFUSED" in codes) is not start.starts
-        if start.wrong or start.unserved:
+        if start.wrong_now or start.unserved:
             assert "NS-WRONG" in codes
     is_left = any(outcome.refused is None and (outcome.served or not outcome.lost) for outcome in outcomes)
     assert len([outcome for outcome in outcomes if outcome.recommended]) == is_left

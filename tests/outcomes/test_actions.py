@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +13,7 @@ import pytest
 import rmqtool
 from rmqtool.commands.verify import Verdict
 from rmqtool.formats.message import HEAD_OFFSETS
-from rmqtool.outcomes import Action, Outcome, agreed, best, outcome_of
+from rmqtool.outcomes import Action, Outcome, agreed, best, outcome_of, start_findings
 from rmqtool.report.verdict import verdict_words
 from tests.salvage.damages import MISLEADING, damage
 from tests.store.fixture_stores import fixture
@@ -148,6 +149,7 @@ def test_a_log_without_its_first_files_is_no_reason_to_remove_what_proves_them(t
     assert start is not None
     assert start.wrong == start.expired == 1
     assert chosen(report) is start
+    assert list(start_findings(report.outcomes, "5.3.3")) == []
     assert verdict_words(Verdict(report))["next"] is None
 
 
@@ -299,3 +301,22 @@ def test_a_rebuild_of_a_log_without_records_of_its_own_is_foretold(tmp_path: Pat
     assert rebuild is not None
     assert rebuild.served == 0
     assert chosen(report).action is Action.SALVAGE
+
+
+def test_a_start_gives_offsets_again_in_every_queue_that_lists_a_lost_message(tmp_path: Path) -> None:
+    """`Copies`, too, ends at the log's end then."""
+    cut = 16384
+    units = [
+        struct.unpack_from(">qi", path.read_bytes(), at)
+        for path in fixture("lmq-4.9.8").glob("consumequeue/[!%]*/*/*")
+        for at in range(0, path.stat().st_size, 20)
+    ]
+
+    def damage(root: Path) -> None:
+        for path in (root / "commitlog").iterdir():
+            if int(path.name) >= cut:
+                path.unlink()
+
+    start = outcome_of(verified(copied("lmq-4.9.8", tmp_path, damage)).outcomes, Action.START)
+    assert start is not None
+    assert start.reused == sum(size > 0 and place >= cut for place, size in units)
