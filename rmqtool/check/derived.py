@@ -91,6 +91,8 @@ _Outcome = Finding | _Checked
 _EXPECTED_LEVEL = 2
 _TASKS = 16
 _BASE_WEIGHT = 1000  # units that opening a queue is worth
+_LEAST_WEIGHT = 64 * _BASE_WEIGHT
+"""Of a task, if there is so much: threads with less wait for each other, not for the files."""
 
 
 def check_derived(
@@ -196,7 +198,7 @@ class _DerivedTasks:
     def queue_tasks(self) -> list[QueueCheckTask]:
         """Divide the queues into tasks of about equal work, by topic and queue id."""
         checks = list(self._queue_checks())
-        target = sum(_weight(check) for check in checks) // _TASKS + 1
+        target = max(sum(_weight(check) for check in checks) // _TASKS + 1, _LEAST_WEIGHT)
         return [self._queue_task(group) for group in together(checks, _weight, target)]
 
     def _queue_task(self, checks: Sequence[QueueCheck]) -> QueueCheckTask:

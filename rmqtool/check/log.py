@@ -99,6 +99,10 @@ class _RereadError(Exception):
     """A split would have to be read again, for which there is no time now."""
 
 
+_TASK_BYTES = 1 << 20
+"""Of a task, if there is so much: threads with less wait for each other, not for the log."""
+
+
 class LogReader:
     """Reads the splits of one log; ``period`` is that of the census, if a picture is requested."""
 
@@ -124,7 +128,7 @@ class LogReader:
         until = find_log_end(self.edge).end if check.live else NEVER
         splits = plan_splits(segments, until, check.split_bytes)
         guarded = partial(run_guarded, read_split, _evidence, Structure.COMMITLOG)
-        self._pass: LogPass[CheckJob, SplitOutcome] = LogPass(engine, job, splits, guarded)
+        self._pass: LogPass[CheckJob, SplitOutcome] = LogPass(engine, job, splits, guarded, _TASK_BYTES)
 
     @property
     def bytes_read(self) -> int:
