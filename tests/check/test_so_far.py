@@ -33,6 +33,12 @@ SPLIT_BYTES = 700
 Place = tuple[str, str | None, int | None, int | None]
 
 
+@pytest.fixture(autouse=True)
+def _small_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Make a task of each split, as in a log of GiB."""
+    monkeypatch.setattr("rmqtool.check.log._TASK_BYTES", 0)
+
+
 class StoppedEngine(InlineEngine):
     """An engine that meets Ctrl-C in a map over tasks of one kind, with some of them done."""
 
