@@ -51,5 +51,6 @@ def main() -> None:
     if moment == "log":
         contents = importlib.import_module("rmqtool.check.stages")
         contents.LogCheck = partial(contents.LogCheck, split_bytes=SPLIT_BYTES)  # type: ignore[attr-defined]
+        importlib.import_module("rmqtool.check.log")._TASK_BYTES = 0  # type: ignore[attr-defined]
     sys.argv = ["rmqtool", *words]
     sys.exit(rmqtool_main())
