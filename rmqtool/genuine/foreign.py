@@ -124,12 +124,13 @@ class _Files:
         """Return the files, ``(files,)``, for whose places the index has items, but of other messages."""
         times, steps = self.copy.records["store_timestamp_ms"], np.zeros(len(self.starts) + 1, bool)
         latest: int | None = None
-        known = [number for number in range(len(self.starts)) if len(self._sound(number))]
-        for number in known:
-            rows = self._sound(number)
+        sound = {number: rows for number in range(len(self.starts)) if len(rows := self._sound(number))}
+        for number, rows in sound.items():
             steps[number] = latest is not None and times[rows[0]] < latest
             latest = int(times[rows[-1]])
-        listing, ends = self._listed_keys(stores, known if steps.any() else known[-_ENDS:])
+        known = [*sound]
+        chosen = known if steps.any() else known[-_ENDS:]
+        listing, ends = self._listed_keys(stores, {number: sound[number] for number in chosen})
         fails = listing.fails_in(listing.leads * _FEW) & (listing.leads >= _PROOFS)
         edges = np.flatnonzero(np.diff(np.concatenate([[False], fails, [False]]).astype(np.int8)))
         for start, stop in edges.reshape(-1, 2).tolist():
@@ -148,14 +149,13 @@ class _Files:
         marks = self.copy.records["marks"][first:stop]
         return np.asarray(first + np.flatnonzero((marks & int(DAMAGED)) == 0))
 
-    def _listed_keys(self, stores: list[Store], numbers: list[int]) -> tuple[_Listing, Bools]:
-        """Return of some messages of files those with items, and those with one of their unique key.
+    def _listed_keys(self, stores: list[Store], sound: Mapping[int, Int64s]) -> tuple[_Listing, Bools]:
+        """Return of some ``sound`` records of files those with items, and those with one of their unique key.
 
         With it comes at which files, ``(files,)``, an index file ceases to have the keys of the log.
         """
         sampled: dict[int, tuple[int, int]] = {}
-        for number in numbers:
-            rows = self._sound(number)
+        for number, rows in sound.items():
             for place in self.copy.records["log_offset"][rows[:: -(-len(rows) // _SAMPLED) or 1]].tolist():
                 record = record_at(self.copy.log, place)
                 unique = None if record is None else record.properties.get("UNIQ_KEY")
@@ -173,8 +173,7 @@ class _Files:
                     listed[place] = listed.get(place, False) or key_hash == sampled[place][1]
                 found = [(sampled[place][0], has_key) for place, has_key in listed.items()]
                 of_files, hits = np.array(found, np.int64).reshape(-1, 2).T
-                mine = np.stack([np.bincount(of_files, minlength=files), np.zeros(files, np.int64)])
-                mine[1] = np.bincount(of_files[hits > 0], minlength=files)
+                mine = np.stack([np.bincount(met, minlength=files) for met in (of_files, of_files[hits > 0])])
                 ends[1:] |= (mine[1, :-1] * 2 > mine[0, :-1]) & (mine[0, 1:] > 0) & (mine[1, 1:] == 0)
                 counts += mine
         return _Listing(*counts), ends
