@@ -206,6 +206,8 @@ def _has_private_names() -> bool:
         CompileResultCacheImpl: ("_locator_classes", "reduce", "rebuild", "filename_base"),
         DefaultOptions: ("_nrt", "no_cfunc_wrapper", "no_cpython_wrapper", "forceinline"),
         CPUCodeLibrary: ("_get_module_for_linking",),
+        numpy_support: ("from_dtype", "map_layout"),
+        types.Tuple: ("from_types",),
         Dispatcher: ("_compile_for_args", "_compilation_chain_init_hook", "typeof_pyval"),
     }
     if not all(hasattr(owner, name) for owner, names in needed.items() for name in names):
@@ -375,8 +377,13 @@ def _interrupts_later() -> Iterator[None]:
             signal.raise_signal(signal_number)
 
 
-# Kept for good: numba's C code knows a type by a number that ends with it.
-_array_type, _tuple_type = cache(types.Array), cache(types.BaseTuple.from_types)
+_array_type = cache(types.Array)
+"""Kept for good: numba's C code knows a type by a number that ends with it."""
+
+
+@cache
+def _tuple_type(members: tuple[Any, ...], kind: type) -> Any:  # noqa: ANN401 - numba's own
+    return types.Tuple.from_types(members, kind)
 
 
 def _type_of(numbas: Callable[[Any], Any], value: object) -> Any:  # noqa: ANN401 - numba's own
