@@ -4,7 +4,7 @@ Packages, lowest first; imports go down only (``tests/house`` enforces it):
 
 ``errors`` usage and environment errors, each with its exit status; ``topics`` names of the broker's own;
 ``releases`` rules of each release; ``caches`` files kept between runs; ``version`` of rmqtool;
-``imports`` libraries with less than they load;
+``imports`` libraries with less than they load; ``interrupts`` signals, kept back for a while;
 ``progress`` remarks of a command at work; ``projection`` results as JSON; ``times`` as users give them;
 ``options`` declarations of options;
 ``javacompat`` Java's strings, numbers and checksums; ``formats`` layouts as construct schemas;

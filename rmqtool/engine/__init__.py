@@ -18,7 +18,7 @@ from rmqtool.errors import RmqtoolError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from concurrent.futures import Future, ThreadPoolExecutor
+    from concurrent.futures import Future
     from pathlib import Path
     from types import TracebackType
 
@@ -144,7 +144,9 @@ class LocalEngine(Engine):
         self._refuse_when_closed()
         threads = min(self._jobs, len(items))
         if threads > 1:
-            return _map_in_threads(function, items, threads, progress)
+            from rmqtool.engine.threads import map_in_threads  # and logging, which look-ups do without
+
+            return map_in_threads(function, items, threads, progress)
         results: list[R] = []
         try:
             for item in items:
@@ -169,12 +171,15 @@ class LocalEngine(Engine):
         if self._jobs == 1:
             yield partial(self.map, function, items)
             return
-        pool = _threads(self._jobs)
-        try:
-            futures = [pool.submit(function, item) for item in items]
-            yield partial(_results, futures)
-        finally:
-            pool.shutdown(cancel_futures=True)
+        from rmqtool.engine.threads import Threads, cancel, follow
+
+        futures: list[Future[R]] = []
+        with Threads(self._jobs) as threads:
+            try:
+                futures.extend(threads.submit(function, item) for item in items)
+                yield partial(follow, futures)
+            finally:
+                cancel(futures)
 
     def close(self) -> None:
         """Refuse further work; threads live only as long as one map."""
@@ -192,63 +197,6 @@ def beside(
     if isinstance(engine, LocalEngine):
         return engine.beside(function, items)
     return nullcontext(partial(engine.map, function, items))
-
-
-def _threads(count: int) -> ThreadPoolExecutor:
-    from concurrent.futures import ThreadPoolExecutor  # and logging, which look-ups do without
-
-    return ThreadPoolExecutor(count, thread_name_prefix="rmqtool")
-
-
-def _map_in_threads(
-    function: Callable[[T], R], items: Sequence[T], threads: int, progress: Callable[[int], None] | None
-) -> list[R]:
-    pool = _threads(threads)
-    futures: list[Future[R]] = []
-    interrupted = False
-    try:
-        futures.extend(pool.submit(function, item) for item in items)
-        _follow(futures, progress)
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        pool.shutdown(cancel_futures=True)
-    if interrupted:
-        raise MapInterruptedError(_done(futures))
-    _raise_first(futures)
-    return [future.result() for future in futures]
-
-
-def _follow(futures: Sequence[Future[R]], progress: Callable[[int], None] | None) -> None:
-    """Wait until everything is done or the first item has failed."""
-    from concurrent.futures import as_completed
-
-    for completed, future in enumerate(as_completed(futures), start=1):
-        if future.exception() is not None:
-            return
-        if progress is not None:
-            progress(completed)
-
-
-def _results(futures: Sequence[Future[R]]) -> list[R]:
-    """Wait for all, or until one has failed: then no further ones begin."""
-    _follow(futures, None)
-    for future in futures:
-        future.cancel()
-    _raise_first(futures)
-    return [future.result() for future in futures]
-
-
-def _done(futures: Sequence[Future[R]]) -> dict[int, R]:
-    ended = {number: future for number, future in enumerate(futures) if not future.cancelled()}
-    return {number: future.result() for number, future in ended.items() if future.exception() is None}
-
-
-def _raise_first(futures: Sequence[Future[R]]) -> None:
-    """Raise the failure of the earliest item that failed; later ones may have been cancelled."""
-    for future in futures:
-        if not future.cancelled():
-            future.result()
 
 
 def together(items: Iterable[T], size_of: Callable[[T], int], least: int) -> Iterator[list[T]]:

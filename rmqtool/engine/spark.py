@@ -40,6 +40,7 @@ from rmqtool.engine.spark_settings import (
     master_of,
     worker_python,
 )
+from rmqtool.engine.threads import result_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.store.results import TemporaryFolder
 
@@ -247,7 +248,7 @@ class SparkEngine(MappingEngine):
         return PublicSession(driver_settings(self.options, self._folder.path), java.home, python)
 
     def _jobs(self) -> Jobs:
-        return self._started.result().jobs
+        return result_of(self._started).jobs
 
     def _abandon(self) -> None:
         self.close()

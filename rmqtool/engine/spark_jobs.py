@@ -15,20 +15,22 @@ import time
 import traceback
 import uuid
 from abc import ABC, abstractmethod
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
+from queue import Empty, SimpleQueue
 from threading import Event
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from rmqtool.engine import Engine, EngineError, EngineOptions, MapInterruptedError
 from rmqtool.engine.spark_plan import TaskPacker, names_objects, run_planned
 from rmqtool.engine.spark_settings import is_private
+from rmqtool.engine.threads import Threads, put_as_ended
 from rmqtool.errors import EnvironmentFailureError, FileNotSharedError, RefusedError, RmqtoolError
 from rmqtool.io.object_store import LENT
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Future
 
     import pyarrow as pa
     from pyspark import SparkContext
@@ -167,7 +169,7 @@ class MappingEngine(Engine):
         self.options = options
         self._closed = False
         # One thread runs the jobs, the other polls their progress.
-        self._threads = ThreadPoolExecutor(2, thread_name_prefix="rmqtool-spark")
+        self._threads = Threads(2)
 
     def map(
         self, function: Callable[[T], R], items: Sequence[T], progress: Callable[[int], None] | None = None
@@ -211,12 +213,18 @@ class MappingEngine(Engine):
         return job.result()
 
     def _follow(self, job: Future[list[R]], jobs: Jobs, progress: Callable[[int], None] | None) -> None:
+        ended: SimpleQueue[Future[Any]] = SimpleQueue()
+        put_as_ended(ended, job)
         reported = 0
-        while not wait([job], None if progress is None else _PROGRESS_POLL_S).done:
+        while True:
+            with suppress(Empty):
+                ended.get(timeout=None if progress is None else _PROGRESS_POLL_S)
+                return
             polled = self._threads.submit(jobs.completed_tasks)
-            either: list[Future[Any]] = [job, polled]
-            wait(either, return_when=FIRST_COMPLETED)
-            if progress is not None and polled.done() and polled.result() > reported:
+            put_as_ended(ended, polled)
+            if ended.get() is job:
+                return
+            if progress is not None and polled.result() > reported:
                 progress(reported := polled.result())
 
 

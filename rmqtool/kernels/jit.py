@@ -26,10 +26,8 @@ import hashlib
 import importlib
 import os
 import shutil
-import signal
 import sys
 import tempfile
-import threading
 import time
 import warnings
 from functools import cache, cached_property, partial
@@ -39,6 +37,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from rmqtool.caches import is_private, is_trusted, user_cache
 from rmqtool.imports import imported_late, not_installed
+from rmqtool.interrupts import interrupts_later
 from rmqtool.progress import COMPILATION
 
 if TYPE_CHECKING:
@@ -356,27 +355,6 @@ class _KernelCache(FunctionCache):  # type: ignore[misc] # numba has no types
         COMPILATION.end()
 
 
-@contextlib.contextmanager
-def _interrupts_later() -> Iterator[None]:
-    """Keep signals for the main thread until the end.
-
-    An interrupt inside numba leaves its lock taken: other threads wait for it, and the command for them.
-    """
-    came: list[int] = []
-    kept = {}
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            if callable(signal.getsignal(number)):
-                kept[number] = signal.signal(number, lambda number, _frame: came.append(number))
-    try:
-        yield
-    finally:
-        for number, handler in kept.items():
-            signal.signal(number, handler)
-        for signal_number in came:
-            signal.raise_signal(signal_number)
-
-
 _array_type = cache(types.Array)
 """Kept for good: numba's C code knows a type by a number that ends with it."""
 
@@ -417,7 +395,7 @@ class _Uncompiled:
         no_wrapper = {"no_cfunc_wrapper": True, "no_cpython_wrapper": True}
         compiled = numba.njit(nogil=True, _nrt=False, forceinline=self._inline, **no_wrapper)(self.py_func)
         compiled._cache = _KernelCache(self.py_func)
-        compiled._compile_for_args = _interrupts_later()(compiled._compile_for_args)
+        compiled._compile_for_args = interrupts_later()(compiled._compile_for_args)
         # Extensions of all installed packages are for the compiler, which loads them, not for machine code.
         compiled._compilation_chain_init_hook = lambda: None
         compiled.typeof_pyval = partial(_type_of, compiled.typeof_pyval)

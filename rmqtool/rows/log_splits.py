@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, bisect_right
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 import numpy as np
 
 from rmqtool.engine import usable_cpus
+from rmqtool.engine.threads import Threads
 from rmqtool.findings import Finding, codes
 from rmqtool.formats.message import Outcome
 from rmqtool.io.location import RETRY_BYTES
@@ -270,18 +270,15 @@ class _RowSink:
 def log_pieces(job: LogJob) -> Iterator[rows.Row]:
     """Yield the rows of a job, in the order of the log."""
     threads = usable_cpus()
-    pool = ThreadPoolExecutor(threads, thread_name_prefix="rmqtool")
-    try:
+    with Threads(threads) as pool:
         for number, segment in enumerate(job.facts.segments):
             if job.end is not None and segment.start >= job.end:
                 return
             if segment.stop > job.begin:
                 yield from _file_pieces(job, number, pool, 2 * threads)
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
-def _file_pieces(job: LogJob, number: int, pool: ThreadPoolExecutor, ahead: int) -> Iterator[rows.Row]:
+def _file_pieces(job: LogJob, number: int, pool: Threads, ahead: int) -> Iterator[rows.Row]:
     """Yield pieces of one file, with at most ``ahead`` splits read in advance."""
     segment = job.facts.segments[number]
     lead, log_offset = before_segment(job, number)

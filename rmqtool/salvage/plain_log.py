@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from rmqtool.engine.threads import Threads, result_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.checkpoint import TIMER_UNIT, TIMER_UNIT_COLUMNS, TIMER_UNIT_MAGICS
 from rmqtool.formats.entry import ENTRIES
@@ -43,6 +43,7 @@ from rmqtool.store.segments import FileQueue, Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
 
     from rmqtool.arrays import Buffer, Int64s, Rows
     from rmqtool.engine import Engine
@@ -209,7 +210,7 @@ class WrittenFile(ExitStack):
         super().__init__()
         self._create = create
         self._file: StagedFile | None = None
-        self._writer = ThreadPoolExecutor(1)
+        self._writer = Threads(1)
         self._written: Future[None] | None = None
 
     def write_at(self, position: int, data: memoryview[Any] | bytes) -> None:
@@ -223,7 +224,7 @@ class WrittenFile(ExitStack):
 
     def _settle(self) -> None:
         if self._written is not None:
-            self._written.result()
+            result_of(self._written)
 
 
 def _write(file: StagedFile, position: int, data: memoryview[Any] | bytes) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import errno
 import hashlib
 from bisect import bisect_right
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from rmqtool.engine.threads import Threads, result_of
 from rmqtool.errors import EnvironmentFailureError
 from rmqtool.formats.message import TRANSACTION_ROLLBACK
 from rmqtool.io import DirectoryEntry, FileKind, Location, Status
@@ -20,6 +20,7 @@ from rmqtool.store.segments import FileQueue, Segment, StoreFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from concurrent.futures import Future
 
     from rmqtool.store.staging import StagingHandle
 
@@ -165,13 +166,13 @@ def copy_file(staging: StagingHandle, file: StoreFile) -> tuple[str, str]:
     digest, size = hashlib.sha256(), min(_CHUNK_BYTES, file.size_bytes)
     buffers = [memoryview(bytearray(size)) for _ in range(2)]  # one is hashed while the next is copied
     hashed: Future[None] | None = None
-    with staging.create_file(file.label, file.size_bytes) as target, ThreadPoolExecutor(1) as hasher:
+    with staging.create_file(file.label, file.size_bytes) as target, Threads(1) as hasher:
         for number, position in enumerate(range(0, file.size_bytes, _CHUNK_BYTES)):
             chunk = buffers[number % 2][: file.size_bytes - position]
             if file.read_into(position, chunk) != len(chunk):
                 raise EnvironmentFailureError(f"{file.path}: changed while it was read; nothing was made")
             if hashed is not None:
-                hashed.result()
+                result_of(hashed)
             hashed = hasher.submit(digest.update, chunk)
             if any(chunk[:_PROBE_BYTES]) or chunk.tobytes() != _ZEROS[: len(chunk)]:
                 target.write_at(position, chunk)

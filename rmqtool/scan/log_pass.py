@@ -177,17 +177,18 @@ def read_ahead(
     tasks: Sequence[SplitTask[R]], pool: Executor, ahead: int, advance: Callable[[int], None]
 ) -> Generator[R, None, None]:
     """Yield the result of each task, in order, with at most ``ahead`` of them under way."""
+    from rmqtool.engine.threads import cancel, result_of  # and logging, which only threads need
+
     waiting = deque(pool.submit(read_split, task) for task in tasks[:ahead])
     following = iter(tasks[ahead:])
     try:
         for task in tasks:
-            result = waiting.popleft().result()
+            result = result_of(waiting.popleft())
             waiting.extend(pool.submit(read_split, later) for later in islice(following, 1))
             yield result
             advance(task.split.stop)
     finally:
-        for future in waiting:
-            future.cancel()
+        cancel(waiting)
 
 
 def _read_all(reader: Callable[[SplitTask[R]], S], tasks: Sequence[SplitTask[R]]) -> list[S]:

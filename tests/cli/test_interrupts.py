@@ -59,7 +59,7 @@ class Held:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
 
 @pytest.fixture
