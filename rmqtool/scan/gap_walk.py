@@ -190,9 +190,7 @@ class GapWalk:
             begin, framing = self.log_offset, self.segment.framing
             data_start = first_nonzero(self.segment, begin, reach)
             if log_offset is None:
-                log_offset = self._walk.find_after_zeros(
-                    max(begin + 1, data_start - framing.most_zeros), reach
-                )
+                log_offset = self._walk.next_intact(max(begin + 1, data_start - framing.most_zeros), reach)
             elif log_offset >= reach:
                 log_offset = None
             self.log_offset = reach if log_offset is None else log_offset

@@ -165,13 +165,20 @@ class SegmentWalk:
     def find(self, start: int, stop: int) -> Outcome:
         """Find the first intact record or end mark at ``start`` or after it, before ``stop``.
 
+        Zeros are passed over where a window begins: a hole of gigabytes can follow damage.
+
         Returns:
             RECORD or FILE_END, with ``log_offset`` where it lies; STOP if there is none.
         """
         self.log_offset = start
         stop = min(stop, self.segment.stop)
-        window = self.window
+        zeros, window = self.segment.framing.most_zeros, self.window
+        last = min(stop + zeros, self.segment.stop)
         while True:
+            data_start = first_nonzero(self.segment, self.log_offset, last)
+            if data_start >= last:
+                return Outcome.STOP
+            self.log_offset = max(self.log_offset, data_start - zeros)
             window.reach(self.log_offset)
             outcome, at = find_record(*self._place(stop), self.rules, self._rows, self._values)
             self.log_offset = window.base + at
@@ -187,16 +194,11 @@ class SegmentWalk:
 
     def guess(self, start: int, stop: int) -> int | None:
         """Return where the first record of a range begins: the file's, or else the first true one."""
-        return start if start == self.segment.start else self.find_after_zeros(start, stop)
+        return start if start == self.segment.start else self.next_intact(start, stop)
 
-    def find_after_zeros(self, start: int, stop: int) -> int | None:
-        """Return where the first intact record or end mark begins in a range that may begin with zeros."""
-        zeros = self.segment.framing.most_zeros
-        last = min(stop + zeros, self.segment.stop)
-        data_start = first_nonzero(self.segment, start, last)
-        if data_start >= last or self.find(max(start, data_start - zeros), stop) is Outcome.STOP:
-            return None
-        return self.log_offset
+    def next_intact(self, start: int, stop: int) -> int | None:
+        """Return where the first intact record or end mark begins in a range."""
+        return None if self.find(start, stop) is Outcome.STOP else self.log_offset
 
     def _batch(self, count: int, gaps: int) -> MessageBatch:
         window, told = self.window, self._gaps[:gaps]

@@ -11,13 +11,20 @@ from hypothesis import strategies as st
 
 from rmqtool.io import UnreadableRange, location_of
 from rmqtool.io.location import ReadOnlyFile
+from rmqtool.kernels.rows import rules_of
+from rmqtool.releases import LENIENT
 from rmqtool.scan.records import find_true
+from rmqtool.scan.walk import SegmentWalk
 from rmqtool.store.segments import WINDOW_BYTES, StoreFile, Window
 from tests.scan.log_builder import blank, record, segment
 
 if TYPE_CHECKING:
-    from collections.abc import MutableSequence
+    from collections.abc import Callable, MutableSequence
     from pathlib import Path
+
+    from rmqtool.store.segments import Segment
+
+    Finder = Callable[[Segment, int], int | None]
 
 
 def file_of(folder: Path, data: bytes) -> StoreFile:
@@ -77,17 +84,34 @@ def test_unreadable_ranges_are_told_once(tmp_path: Path, monkeypatch: pytest.Mon
     assert window.take_unreadable() == []
 
 
+def in_plain_python(segment: Segment, start: int) -> int | None:
+    return find_true(Window(segment), start, 0)
+
+
+def by_kernels(segment: Segment, start: int) -> int | None:
+    walk = SegmentWalk(segment, rules_of(LENIENT), stops_at_mismatch=True)
+    return walk.next_intact(start, segment.stop)
+
+
+FINDERS = pytest.mark.parametrize("find", [in_plain_python, by_kernels])
+
+
+@FINDERS
 @pytest.mark.parametrize("zeros", [0, 1, 7, 8, 9, 4085, 4096, 4097, WINDOW_BYTES, 3 * WINDOW_BYTES + 5])
 @pytest.mark.parametrize("is_record", [True, False])
-def test_what_follows_zeros_is_found_wherever_it_lies(tmp_path: Path, zeros: int, is_record: bool) -> None:
+def test_what_follows_zeros_is_found_wherever_it_lies(
+    tmp_path: Path, zeros: int, is_record: bool, find: Finder
+) -> None:
     """Also the mark that ends a file, whose first bytes can be zeros, too."""
     place = 11 + zeros
     following = record(place) if is_record else blank(5000)
-    window = Window(segment(tmp_path, 0, b"\x01" * 11 + bytes(zeros) + following))
-    assert find_true(window, 1, 0) == place
+    assert find(segment(tmp_path, 0, b"\x01" * 11 + bytes(zeros) + following), 1) == place
 
 
-def test_a_hole_behind_damage_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@FINDERS
+def test_a_hole_behind_damage_is_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, find: Finder
+) -> None:
     """As after a record that a crash has torn, in a file of which a broker has written little."""
     size, read, read_into = 1 << 28, list[int](), ReadOnlyFile.read_into
     file = segment(tmp_path, 0, b"\x01" * 11)
@@ -104,5 +128,5 @@ def test_a_hole_behind_damage_is_not_read(tmp_path: Path, monkeypatch: pytest.Mo
         return read_into(file, position, buffer, unreadable)
 
     monkeypatch.setattr(ReadOnlyFile, "read_into", counted)
-    assert find_true(Window(replace(file, size_bytes=size)), 1, 0) is None
+    assert find(replace(file, size_bytes=size), 1) is None
     assert sum(read) < 8 * WINDOW_BYTES
