@@ -157,9 +157,13 @@ def _proxy_command(at: Site, port: int, *, local: bool) -> list[str]:
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
-    """Ask a broker to stop, and wait until it has."""
+    """Ask a broker to stop, and wait until it has; what its threads do is in its log if it does not."""
     process.send_signal(signal.SIGTERM)
-    process.wait(_STOP_SECONDS)
+    try:
+        process.wait(_STOP_SECONDS)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGQUIT)
+        process.wait(_STOP_SECONDS)
 
 
 def send(at: Site, first: int, count: int) -> list[dict[str, Any]]:
