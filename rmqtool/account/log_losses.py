@@ -481,14 +481,17 @@ class StoreAccount:
     def findings(self, losses: LogLosses) -> Iterator[Finding]:
         """Yield that the log was longer once, has files of another, or records which no broker reaches."""
         for segment in self.log:
-            if segment.label in self.surveyed.foreign:
+            if (start := self.surveyed.foreign.get(segment.label)) is not None:
+                position = start - segment.start
+                where = "from here on " if position else ""
                 yield Finding(
                     code=codes.CL_FOREIGN,
                     file=segment.label,
-                    position=0,
-                    length=segment.size_bytes,
-                    physical_offset=segment.start,
-                    message="queues and index have other places in it than its records, other keys or topics",
+                    position=position,
+                    length=segment.size_bytes - position,
+                    physical_offset=start,
+                    message=f"{where}queues and index have other places in it than its records,"
+                    " other keys or topics",
                 )
         if losses.states is not None and len(self.surveyed.unreached):
             yield unreached_finding(self.surveyed)

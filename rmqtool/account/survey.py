@@ -65,7 +65,7 @@ class SurveyedLog:
         unplaced: ``(p, 2)`` ascending, start and stop of the records that are not in the queue they name.
         readable: ``(r, 2)`` ascending, places of the other records that are not as stored, and how many
             messages each has; none of a log that nothing points to damage of.
-        foreign: labels of files that are those of another log.
+        foreign: labels of files that are those of another log, and from which physical offset on.
     """
 
     gaps: OffsetGaps
@@ -86,7 +86,7 @@ class SurveyedLog:
     undecided: Int64s
     unplaced: Int64s
     readable: Int64s
-    foreign: tuple[str, ...]
+    foreign: Mapping[str, int]
 
     @property
     def start(self) -> int:
@@ -326,7 +326,7 @@ class Surveyor:
             undecided=_NOTHING if read is None else read.undecided,
             unplaced=_NO_RANGES if read is None else read.unplaced,
             readable=_NO_RANGES if read is None else read.readable,
-            foreign=() if read is None else read.foreign,
+            foreign={} if read is None else read.foreign,
         )
 
     def _add(self, start: int, stop: int) -> None:

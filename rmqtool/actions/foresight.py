@@ -346,7 +346,8 @@ class _Actions:
         log_start = self._store.commitlog.start if len(self._store.commitlog) else 0
         for key, queue in self._start.loaded.queues.items():
             if key not in ends and not key[0].startswith(LMQ_PREFIX) and _has_expired(queue, log_start):
-                ends[key] = queue.found  # all its messages are expired
+                units = self._of_queues.units(key)  # all expired; a start may drop those after zeros
+                ends[key] = int((units.keys + units.messages).max(initial=queue.found))
         return ends
 
     def _given_to_same(self, key: QueueKey, own: QueueRecords) -> int:

@@ -8,6 +8,8 @@ The log of a replica that parted has the same queue offsets: queues and index th
 and neither lists the records. A log to which the same was sent can even have all records in the same places:
 store times step back at one bound of such a file, then, and the items of the index there have other keys;
 if it is the last, an index file has the keys of the one before and not its own.
+A replica mostly parted inside a file: its first records are listed right there, and of those after them none,
+while queues and index list the same other places.
 Where no other file shows which of the two is of this store, the topics do: a file of which neither
 ``topics.json`` nor a queue knows any topic is foreign if queues and index list other places in it, or if it
 begins queues amidst their queue offsets; nobody misses the messages of a topic that was deleted.
@@ -27,6 +29,7 @@ from rmqtool.genuine.records import DAMAGED, by_queue
 from rmqtool.javacompat import index_key_hash
 from rmqtool.kernels.compare import are_among
 from rmqtool.scan.records import record_at
+from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
@@ -59,16 +62,24 @@ class _Listing(NamedTuple):
         return np.asarray(fails & (self.hits[~fails].sum() > misses[~fails].sum()))
 
 
-def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, from_zero: bool) -> Int64s:
-    """Return which files of a log are those of another, ``(k,)`` numbers of its segments.
+def foreign_from(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, from_zero: bool) -> Int64s:
+    """Return from where on each file is that of another log, ``(files,)`` physical offsets; else ``ENDLESS``.
 
     ``confirmed`` has the units of the copy that a queue lists right there, ``(m,)``; with ``from_zero`` the
     log begins at 0, so every queue begins at 0, too.
     """
     log = _Files(copy)
+    begins = log.parted_inside(evidence, confirmed)
+    files = _foreign_files(log, evidence, confirmed, from_zero=from_zero)
+    begins[files] = log.starts[files]
+    return begins
+
+
+def _foreign_files(log: _Files, evidence: QueueEvidence, confirmed: Bools, *, from_zero: bool) -> Int64s:
+    """Return which files are those of another log as a whole, ``(k,)`` numbers of its segments."""
+    copy = log.copy
     twins = log.twins(evidence.stores)
-    queues = {key: rows for key, rows in evidence.units.items() if not key[0].startswith(LMQ_PREFIX)}
-    listed = np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in queues.values())])
+    queues, listed = _own_queues(evidence)
     listing = _Listing(log.count(listed), log.count(copy.units["log_offset"][log.own & confirmed]))
     records, damaged = (log.count(rows["log_offset"]) for rows in (copy.records, copy.records[copy.damaged]))
     suspects, unlisted = listing.fails_in(records), (listing.leads == 0) & (records > 0)
@@ -87,6 +98,12 @@ def foreign_files(copy: LogCopy, evidence: QueueEvidence, confirmed: Bools, *, f
         suspects |= unlisted & fails
         others |= strange & agreed
     return np.flatnonzero((suspects & parted | others) & whole | twins)
+
+
+def _own_queues(evidence: QueueEvidence) -> tuple[dict[tuple[str, int], Rows], Int64s]:
+    """Return the units of queues but for light ones, and where they lead."""
+    queues = {key: rows for key, rows in evidence.units.items() if not key[0].startswith(LMQ_PREFIX)}
+    return queues, np.concatenate([np.empty(0, np.int64), *(rows["log_offset"] for rows in queues.values())])
 
 
 def _places_of_items(stores: list[Store]) -> Int64s:
@@ -110,6 +127,35 @@ class _Files:
         """Return how many of some places lie in each file, ``(files,)``."""
         numbers = self.copy.file_numbers(places[places < self.copy.log.stop])
         return np.bincount(numbers[numbers >= 0], minlength=len(self.starts))
+
+    def parted_inside(self, evidence: QueueEvidence, confirmed: Bools) -> Int64s:
+        """Return where each file parts from the log after records of it, ``(files,)``; else ``ENDLESS``.
+
+        A file that was cut short has records beyond its end where another copy of the log fills it.
+        """
+        parted = np.full(len(self.starts), ENDLESS, np.int64)
+        records, (_, listed) = self.copy.records["log_offset"], _own_queues(evidence)
+        if not len(parted):
+            return parted
+        own = self.copy.units["log_offset"][self.own & confirmed]
+        begins = self.starts.copy()
+        np.maximum.at(begins, self.copy.file_numbers(own), own + 1)
+
+        def count(places: Int64s) -> Int64s:
+            return self.count(places[places >= begins[self.copy.file_numbers(places)]])
+
+        leads = count(listed)
+        parts = (begins > self.starts) & (np.minimum(leads, count(records)) >= _PROOFS)
+        if not parts.any():
+            return parted
+        places = _places_of_items(evidence.stores)
+        is_record = are_among(places, records)
+        # The first record of each log after the last that both have lies in the same place.
+        misses, hits = count(places[~is_record]), count(places[is_record]) - 1
+        agreed = 2 * count(listed[are_among(listed, places[~is_record])]) > leads
+        parts &= agreed & (hits * _PROOFS < misses)
+        parted[parts] = records[np.searchsorted(records, begins[parts])]
+        return parted
 
     def of_strange_topics(self, evidence: QueueEvidence) -> Bools:
         """Return the files, ``(files,)``, of whose topics ``topics.json`` has none, and none has a queue."""

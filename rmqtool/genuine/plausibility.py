@@ -18,7 +18,7 @@ import numpy as np
 
 from rmqtool.formats.message import SMALLEST_RECORD
 from rmqtool.genuine.evidence import ChainedCopy, ChainGap, QueueEvidence, runs_of
-from rmqtool.genuine.foreign import foreign_files
+from rmqtool.genuine.foreign import foreign_from
 from rmqtool.genuine.records import DAMAGED_CAUSES, Cause, LogCopy, Mark, in_queue_order
 from rmqtool.kernels.rows import frame_sizes, frame_starts, frame_stops
 
@@ -434,7 +434,7 @@ class JudgedRecords(ChainedCopy):
         keep_damaged: keep damaged records, too, unless their queue has no place for them.
 
     Attributes:
-        foreign: files of another log, by the numbers of their segments.
+        foreign: from where on each file is that of another log, by physical offset; else ``ENDLESS``.
     """
 
     def __init__(
@@ -447,7 +447,7 @@ class JudgedRecords(ChainedCopy):
         keep_damaged: bool = False,
     ) -> None:
         super().__init__(copy, evidence, from_zero=from_zero)
-        self.foreign = foreign_files(copy, evidence, self.confirmed, from_zero=from_zero)
+        self.foreign = foreign_from(copy, evidence, self.confirmed, from_zero=from_zero)
         if not include_stale:
             self.cause[self.is_foreign] = Cause.STALE
             _StaleJudge(self).judge()
@@ -460,7 +460,7 @@ class JudgedRecords(ChainedCopy):
     @property
     def is_foreign(self) -> Bools:
         """Return which records lie in files of another log, ``(n,)``."""
-        return np.asarray(np.isin(self.copy.file_numbers(self.places), self.foreign))
+        return np.asarray(self.places >= self.foreign[self.copy.file_numbers(self.places)])
 
     def _judge_heads(self, *, keep_damaged: bool) -> None:
         """Link the damaged records whose heads other evidence confirms; return them if wanted."""

@@ -24,7 +24,7 @@ from rmqtool.scan.records import Gap, record_at
 from rmqtool.store.segments import FileQueue, Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from rmqtool.arrays import Int64s, Rows
     from rmqtool.engine import Engine
@@ -127,7 +127,8 @@ class Reading(NamedTuple):
         readable: ``(r, 2)`` places of the other records that are not as stored, and the messages of each.
         copy: its records.
         evidence: what the queues list.
-        foreign: labels of its files that are those of another log: their records are false.
+        foreign: labels of its files that are those of another log, and from which physical offset on: their
+            records are false from there.
     """
 
     log: FileQueue
@@ -137,7 +138,7 @@ class Reading(NamedTuple):
     readable: Int64s
     copy: LogCopy
     evidence: QueueEvidence
-    foreign: tuple[str, ...] = ()
+    foreign: Mapping[str, int]
 
 
 def reads_all(copy: LogCopy) -> bool:
@@ -152,11 +153,12 @@ def reads_all(copy: LogCopy) -> bool:
     return True
 
 
-def _frames(segment: Segment) -> Int64s:
-    """Return where records lie in a file, those too that its store's broker does not read, ``(n,)``."""
+def _frames(segment: Segment, start: int) -> Int64s:
+    """Return where records lie in a file from a place on, be it that its broker reads none, ``(n,)``."""
     parts = GapWalk(segment, LENIENT).parts(segment.start, segment.stop)
     places = [part.rows["log_offset"].copy() for part in parts if not isinstance(part, Gap)]
-    return np.concatenate([np.empty(0, np.int64), *places])
+    found = np.concatenate([np.empty(0, np.int64), *places])
+    return found[found >= start]
 
 
 def _has_true(rows: Rows, false: Int64s) -> bool:
@@ -175,10 +177,13 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     mark_contradicted(copy, evidence, store)
     undecided = [aside.start for aside in copy.aside if aside.chosen_by is Grounds.NOTHING]
     judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
-    foreign = tuple(copy.log.segments[number].label for number in judged.foreign)
+    begins = zip(log, judged.foreign.tolist(), strict=True)
+    foreign = {file.label: begin for file, begin in begins if begin < file.stop}
     if foreign:  # its records are none of this log
-        frames = [copy.false, *(_frames(log.segments[number]) for number in judged.foreign)]
-        copy = replace(where(copy, ~judged.is_foreign), false=np.unique(np.concatenate(frames)))
+        frames = (_frames(file, foreign[file.label]) for file in log if file.label in foreign)
+        copy = replace(
+            where(copy, ~judged.is_foreign), false=np.unique(np.concatenate([copy.false, *frames]))
+        )
         judged = JudgedRecords(copy, evidence, from_zero=copy.log.start == 0)
     out = np.isin(judged.cause, (Cause.STALE, Cause.FIELDS))
     out[judged.record_of[judged.unproven & ~copy.units["light"]]] = True
@@ -188,5 +193,12 @@ def read_by_evidence(store: Store, log: FileQueue, engine: Engine | None = None)
     messages[judged.record_of[own]] = copy.units["count"][own]
     readable = np.stack([judged.places, messages], axis=1)[copy.damaged & ~out]
     return Reading(
-        log, copy.false, np.array(undecided, np.int64), unplaced, readable, copy, evidence, foreign
+        log,
+        copy.false,
+        np.array(undecided, np.int64),
+        unplaced,
+        readable,
+        copy,
+        evidence,
+        foreign,
     )

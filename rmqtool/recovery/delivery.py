@@ -27,7 +27,7 @@ from rmqtool.store.twins import Shadowed, shadowed
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Container, Sequence
 
     from rmqtool.arrays import Bools, Int64s
     from rmqtool.recovery.loaded import LoadedStore, Queue
@@ -81,7 +81,7 @@ class _Log(NamedTuple):
     end: int
     shadowed: Sequence[Shadowed]
     knows_v2: bool = True
-    foreign: Sequence[str] = ()
+    foreign: Container[str] = ()
 
     @classmethod
     def of(cls, segments: Sequence[Segment], end: int, records: LogRecords) -> _Log:

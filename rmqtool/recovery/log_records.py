@@ -25,7 +25,7 @@ from rmqtool.store.segments import ENDLESS
 from rmqtool.topics import LMQ_PREFIX
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+    from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
     from rmqtool.account.survey import SurveyedLog
     from rmqtool.arrays import Array, Bools, Int64s, Rows
@@ -104,7 +104,8 @@ class LogRecords:
         chains: of its records, if a broker reads and dispatches each just so.
         rebuilt: queues and index that a rebuild makes of the log, once they were made.
         walks: of recovery, done so far for the end alone.
-        foreign: labels of files that are those of another log; none of their records is here.
+        foreign: labels of files that are those of another log, and from which physical offset on; none of
+            their records from there on is here.
     """
 
     log: FileQueue
@@ -121,7 +122,7 @@ class LogRecords:
     chains: LogChains | None = None
     rebuilt: tuple[dict[QueueKey, Queue], IndexState] | None = None
     walks: dict[Hashable, RecoveryWalk] = field(default_factory=dict)
-    foreign: tuple[str, ...] = ()
+    foreign: Mapping[str, int] = field(default_factory=dict)
 
     def walked(self, walk: RecoveryWalk) -> RecoveryWalk:
         """Return a walk of recovery that is over: the same one as before, if there was the same."""

@@ -304,3 +304,51 @@ def test_the_index_proves_what_a_log_without_its_last_file_has_lost(tmp_path: Pa
     assert report.log_losses is not None
     assert start is not None
     assert (report.log_losses.indexed, start.lost, start.reused) == (lost, lost, lost)
+
+
+@pytest.mark.parametrize(
+    ("name", "file"), [("plain-5.3.3", 49152), ("plain-5.3.3", 16384), ("lmq-4.9.8", 8192)]
+)
+def test_a_file_of_a_replica_that_parted_inside_it_has_its_first_records(
+    name: str, file: int, tmp_path: Path
+) -> None:
+    """What it has after them lies over what queues and index list: that is lost, and salvage is next."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture(name), root)
+    path = root / "commitlog" / f"{file:020d}"
+    places = [place for place in records_of(root / "commitlog") if file <= place < file + 8192]
+    _leave_out(path, places[4])
+    with rmqtool.open(root) as store:
+        report = store.verify(jobs=1)
+    found = [finding for finding in report.findings if finding.code is codes.CL_FOREIGN]
+    assert [(one.file, one.physical_offset) for one in found] == [(f"commitlog/{path.name}", places[4])]
+    assert report.log_losses is not None
+    assert report.log_losses.messages == len(places) - 4
+    chosen = best(report.outcomes)
+    assert chosen is not None
+    assert (chosen.action, chosen.lost, chosen.wrong) == (Action.SALVAGE, len(places) - 4, 0)
+
+
+def test_an_index_that_lists_the_records_of_a_file_clears_it(tmp_path: Path) -> None:
+    """Only the queues list other places, as those of a replica do: the log is as it was written."""
+    root = tmp_path / "store"
+    shutil.copytree(fixture("plain-5.3.3"), root)
+    path = root / "commitlog" / f"{49152:020d}"
+    _leave_out(path, [place for place in records_of(root / "commitlog") if place >= 49152][4])
+    with rmqtool.open(root) as store:
+        store.rebuild(tmp_path / "made", engine="local", jobs=1)
+    shutil.rmtree(root / "index")
+    (tmp_path / "made" / "index").rename(root / "index")
+    assert _foreign(root) == []
+
+
+def _leave_out(path: Path, place: int) -> None:
+    """Leave one record out of a file of the log, and make the others of another sender."""
+    start, own, others = int(path.name), path.read_bytes(), of_others(path)
+    at = place - start
+    size = int.from_bytes(own[at : at + 4], "big")
+    data = bytearray(own[:at] + others[at + size :]).ljust(len(own), b"\0")
+    while at + 8 < len(data) and data[at + 4 : at + 7] == b"\xda\xa3\x20":
+        data[at + 28 : at + 36] = (start + at).to_bytes(8, "big")
+        at += int.from_bytes(data[at : at + 4], "big")
+    path.write_bytes(data)

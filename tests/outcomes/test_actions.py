@@ -153,6 +153,24 @@ def test_a_log_without_its_first_files_is_no_reason_to_remove_what_proves_them(t
     assert verdict_words(Verdict(report))["next"] is None
 
 
+def test_units_after_zeros_show_which_queue_offsets_of_an_expired_queue_were_given(tmp_path: Path) -> None:
+    """A start after a kill drops them, and gives their offsets again: the log has none of the messages."""
+
+    def damage(root: Path) -> None:
+        for file in (root / "commitlog").iterdir():
+            if int(file.name) < 32768:
+                file.unlink()
+        for file in (root / "consumequeue" / "TopicTest").glob("*/00000000000000000000"):
+            with file.open("r+b") as units:
+                units.seek(8 * 20)
+                units.write(bytes(2 * 20))
+
+    report = verified(copied("crash-5.5.1", tmp_path, damage))
+    start = outcome_of(report.outcomes, Action.START)
+    assert start is not None
+    assert start.reused == 66
+
+
 def test_a_topic_that_was_deleted_is_not_brought_back(tmp_path: Path) -> None:
     """Its messages stay in the log, and nobody misses them."""
 

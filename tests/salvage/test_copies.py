@@ -98,6 +98,16 @@ def test_each_copy_is_right_where_the_other_lies(tmp_path: Path, *, queues: bool
     survivors_stand(logs[0], tmp_path / "out", set())
 
 
+def test_what_a_file_lacks_that_was_cut_short_is_in_the_other_copy(tmp_path: Path) -> None:
+    roots = [copy_of(NAME, tmp_path / name) for name in ("one", "two")]
+    log = LogCopy(roots[1])
+    with (roots[0] / "commitlog" / f"{0:020d}").open("r+b") as file:
+        file.truncate(2500)
+    opened(roots[0]).salvage(tmp_path / "out", [opened(roots[1])])
+    assert lost_of(tmp_path / "out") == []
+    survivors_stand(log, tmp_path / "out", set())
+
+
 def test_where_nothing_tells_the_earlier_copy_leads(tmp_path: Path) -> None:
     roots = [copy_of(NAME, tmp_path / name) for name in ("one", "two")]
     log = LogCopy(roots[1])
