@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import time
@@ -14,7 +15,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from rmqtool.engine.spark_java import find_java
+from rmqtool.engine.spark_java import StartCache, find_java
+from rmqtool.engine.spark_settings import class_path
 from rmqtool.errors import EnvironmentFailureError
 
 if TYPE_CHECKING:
@@ -25,11 +27,32 @@ if TYPE_CHECKING:
 REPOSITORY = Path(__file__).parents[2]
 START_TIMEOUT_S = 120
 
-SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1 -XX:-UsePerfData"
+
+def _classes_and_cache() -> tuple[str, list[str]]:
+    """Return the class path of a private driver, and Java's flags for what ``warmup --spark`` kept of it."""
+    if find_spec("pyspark") is None:
+        return "", []
+    places = class_path({})
+    try:
+        java = find_java(os.environ, launcher=True)
+    except EnvironmentFailureError:  # tests that need it are skipped
+        return os.pathsep.join(places), []
+    return os.pathsep.join(places), StartCache(java, places).flags
+
+
+_CLASSES, _CACHE = _classes_and_cache()
+
+SHORT_LIVED = shlex.join(["-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", *_CACHE])
 """For Java that works for some seconds: what the better compiler makes would come too late."""
 
-SETTINGS = {
+DRIVER_SETTINGS = {
     "spark.driver.extraJavaOptions": SHORT_LIVED,
+    "spark.driver.extraClassPath": _CLASSES,  # first: Java takes the cache for a class path that begins so
+}
+
+SETTINGS = {
+    **DRIVER_SETTINGS,
+    "spark.executor.extraClassPath": _CLASSES,
     # Executors import the tests' modules from the working tree, as they would an installed package.
     "spark.executorEnv.PYTHONPATH": str(REPOSITORY),
     "spark.driver.host": "127.0.0.1",
@@ -43,13 +66,11 @@ class Cluster:
     Args:
         java: runs them.
         folder: for their files.
-        home: Spark's; that of this Python's pyspark by default.
     """
 
-    def __init__(self, java: Java, folder: Path, home: Path | None = None) -> None:
+    def __init__(self, java: Java, folder: Path) -> None:
         self._java = java
         self._folder = folder
-        self._home = home or spark_home()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self.master = ""
 
@@ -109,11 +130,11 @@ class Cluster:
         properties.write_text(LOGGING)
         log = self._folder / name
         flags = [f"-Dlog4j2.configurationFile={properties}", "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED"]
-        command = [str(self._java.executable), "-cp", f"{self._home}/jars/*", *flags, program, *arguments]
+        command = [str(self._java.executable), "-cp", _CLASSES, *flags, program, *arguments]
         with log.open("wb") as output:
             self._processes[name] = subprocess.Popen(
                 [*in_a_view(view), *command] if view else command,
-                env={**os.environ, **CLUSTER_ENVIRONMENT, "SPARK_HOME": str(self._home)},
+                env={**os.environ, **CLUSTER_ENVIRONMENT, "SPARK_HOME": str(spark_home())},
                 stdout=output,
                 stderr=subprocess.STDOUT,
             )

@@ -10,7 +10,7 @@ import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from tests.engine.cluster import REPOSITORY, SHORT_LIVED, START_TIMEOUT_S, spark_home
+from tests.engine.cluster import DRIVER_SETTINGS, REPOSITORY, START_TIMEOUT_S, spark_home
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,7 @@ _SETTINGS = {
     "spark.connect.grpc.binding.port": "0",
     "spark.ui.enabled": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.driver.extraJavaOptions": SHORT_LIVED,
+    **DRIVER_SETTINGS,
 }
 
 

@@ -16,7 +16,7 @@ import rmqtool
 from rmqtool.cli import main
 from rmqtool.engine import spark_pack
 from tests.builders import read_result
-from tests.engine.cluster import REPOSITORY, SETTINGS, SHORT_LIVED, Cluster, required_java
+from tests.engine.cluster import REPOSITORY, SETTINGS, Cluster, required_java
 from tests.extra import library
 from tests.store.fixture_stores import fixture
 
@@ -75,7 +75,7 @@ def test_they_rebuild_and_export(master: str, settings: Mapping[str, str], tmp_p
 
 def test_a_session_reads_tables_by_them(master: str, settings: Mapping[str, str], tmp_path: Path) -> None:
     """In a process of its own: pyspark keeps its Java process for good."""
-    told = {**settings, "spark.driver.extraJavaOptions": SHORT_LIVED, "spark.ui.enabled": "false"}
+    told = {**settings, "spark.ui.enabled": "false"}
     session = "".join(f".config({name!r}, {value!r})" for name, value in told.items())
     script = (
         "import rmqtool.spark; from pyspark.sql import SparkSession\n"

@@ -17,7 +17,7 @@ from pyspark.sql import Row, SparkSession
 
 import rmqtool
 import rmqtool.spark
-from tests.engine.cluster import SHORT_LIVED
+from tests.engine.cluster import DRIVER_SETTINGS
 from tests.extra import library
 from tests.store.fixture_stores import fixture
 
@@ -32,7 +32,7 @@ def open_session(folder: Path) -> SparkSession:
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.sql.shuffle.partitions", "1")
-        .config("spark.driver.extraJavaOptions", SHORT_LIVED)
+        .config(map=DRIVER_SETTINGS)
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .getOrCreate()
     )
