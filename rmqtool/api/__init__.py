@@ -4,8 +4,9 @@
 ``parts`` its messages, queues and index, ``results`` yields rows. ``options`` and ``arguments`` turn what
 callers write into requests.
 
-Nothing is printed, no signal is caught, and nothing of the process is changed. Everything may be used by
-several threads at once but for what comes row by row: each such iterator belongs to one thread.
+Nothing is printed, and nothing of the process is changed; signals wait while threads are started or ended.
+Everything may be used by several threads at once but for what comes row by row: each such iterator belongs to
+one thread.
 """
 
 from __future__ import annotations

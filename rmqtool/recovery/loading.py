@@ -158,7 +158,8 @@ _READ_BYTES = _UNIT.size * 4096
 _WHEEL_BYTES = 2 * 7 * 86_400 * 32  # slots of 32 bytes: one for each second of two weeks
 _WHEEL_REMEDY = (
     "Restore timerwheel, timerlog/ and config/timercheck from a backup or a replica, all three of one moment:"
-    " a start does not regenerate them from the commit log."
+    " a start does not regenerate them from the commit log. Or move all three away: the timer reads its queue"
+    " from the start, and delivers what is due a second time."
 )
 _FEWEST_QUEUES = 5  # a file of the log is at least as long as so many of a queue
 
