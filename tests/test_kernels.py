@@ -26,7 +26,7 @@ store, out, *modules = sys.argv[1:]
 for module in modules:
     importlib.import_module(module)
 jit.compile_kernels()
-warmed = {kernel: set(kernel.signatures) for kernel, _ in jit._ENTRIES}
+warmed = {kernel: set(kernel.signatures) for kernel, _ in (*jit._RARE, *jit._ENTRIES)}
 assert all(warmed.values())
 conf = ("-c", f"{store}/broker.conf", "--progress", "never")
 for words in (

@@ -116,7 +116,7 @@ def copy_bytes(out: Buffer, to: int, buffer: Buffer, start: int, stop: int) -> i
     return to + size
 
 
-@entry(lambda: (*empty(np.uint8, np.int64, np.int64, np.uint8),))
+@entry(lambda: (*empty(np.uint8, np.int64, np.int64, np.uint8),), rare=True)
 @kernel
 def join_spans(buffer: Buffer, starts: Int64s, stops: Int64s, out: Buffer) -> None:
     """Copy ranges of a buffer one after the other into ``out``, which has room for all."""

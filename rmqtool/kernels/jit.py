@@ -41,6 +41,7 @@ from rmqtool.interrupts import interrupts_later
 from rmqtool.progress import COMPILATION
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Callable, Iterable, Iterator
     from importlib.resources.abc import Traversable
 
@@ -175,6 +176,7 @@ def _take_turn(path: Path) -> int | None:
     return None
 
 
+_HELPERS: list[subprocess.Popen[bytes]] = []
 _FROM_THE_LAST = "import sys; from rmqtool.kernels import jit; jit.compile_from_the_last(sys.argv[1:])"
 
 
@@ -189,12 +191,13 @@ def _have_help() -> None:
         return
     import subprocess  # which nothing else loads
 
-    modules = dict.fromkeys(compiled.__module__ for compiled, _ in _ENTRIES)
+    modules = dict.fromkeys(compiled.__module__ for compiled, _ in (*_RARE, *_ENTRIES))
     with contextlib.suppress(OSError):  # a helper is no need
         # -P: no module of the working directory, which may be the evidence
         words = [sys.executable, "-P", "-c", _FROM_THE_LAST, *modules]
         null = subprocess.DEVNULL
         helper = subprocess.Popen(words, stdin=null, stdout=null, stderr=null)
+        _HELPERS.append(helper)
         atexit.register(helper.kill)
 
 
@@ -430,18 +433,19 @@ def inlined(function: _Kernel) -> _Kernel:
 
 
 _ENTRIES: list[tuple[Callable[..., Any], Callable[[], tuple[object, ...]]]] = []
+_RARE: list[tuple[Callable[..., Any], Callable[[], tuple[object, ...]]]] = []
 
 
 def entry(example: Callable[[], tuple[object, ...]], *, rare: bool = False) -> Callable[[_Kernel], _Kernel]:
     """Register a kernel that plain Python calls; those that only kernels call are compiled with these.
 
-    ``example`` returns arguments of the types it gets at work, with nothing to do in them. ``rare`` ones, for
-    damage or a few commands, are first, so that another process comes to them last.
+    ``example`` returns arguments of the types it gets at work, with nothing to do in them. ``rare`` ones are
+    for damage or a few commands.
     """
 
     def register(uncompiled: _Kernel) -> _Kernel:
         compiled: _Kernel = uncompiled.dispatcher  # type: ignore[attr-defined] # of an `_Uncompiled`
-        _ENTRIES.insert(0 if rare else len(_ENTRIES), (compiled, example))
+        (_RARE if rare else _ENTRIES).append((compiled, example))
         compiled.targetoptions["no_cpython_wrapper"] = False  # type: ignore[attr-defined] # numba's
         return compiled
 
@@ -453,18 +457,21 @@ def empty(*kinds: DTypeLike) -> tuple[np.ndarray[Any, Any], ...]:
     return tuple(np.empty(0, kind) for kind in kinds)
 
 
-def compile_kernels() -> None:
+def compile_kernels(*, rare: bool = True) -> None:
     """Compile the kernels of all modules loaded so far, or load them from disk.
 
-    Without this, every worker of a fresh installation would compile all of them at the same time.
+    Without this, every worker of a fresh installation would compile all of them at the same time. Where rare
+    ones are left out, no other process goes on with them: Spark needs all cores.
     """
-    for compiled, example in tuple(_ENTRIES):
+    for compiled, example in (*(_RARE if rare else ()), *_ENTRIES):
         compiled(*example())
+    for helper in () if rare else _HELPERS:
+        helper.kill()
 
 
 def compile_from_the_last(modules: Iterable[str]) -> None:
     """Compile the kernels of modules from the last to the first, for a process that begins at the first."""
     for module in modules:
         importlib.import_module(module)
-    for compiled, example in reversed(_ENTRIES):
+    for compiled, example in reversed((*_RARE, *_ENTRIES)):
         compiled(*example())

@@ -208,7 +208,7 @@ def scan_properties(
     return strays
 
 
-@entry(lambda: (*no_messages()[:2], *pack_names(["A"]), np.empty((0, 1, 2), np.int64)))
+@entry(lambda: (*no_messages()[:2], *pack_names(["A"]), np.empty((0, 1, 2), np.int64)), rare=True)
 @kernel
 def values_named(buffer: Buffer, rows: Rows, names: Buffer, name_bounds: Int64s, out: Int64s) -> None:
     """Fill ``out``, ``(n, k, 2)``, with the values of properties of messages, as `scan_properties` does."""

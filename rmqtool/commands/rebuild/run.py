@@ -52,7 +52,7 @@ def rebuild(request: RebuildRequest, progress: Progress) -> RebuildReport:
     _check(request, progress)
     with _staging(request) as area, opened_engine(request.engine) as working:
         if options_of(request.engine).kind != "local":
-            compile_kernels()  # while Java starts; in this process, threads share what the first compiles
+            compile_kernels(rare=False)  # while Java starts; in this process, threads share what one compiles
         report = _run(request, area, working, progress)
         if request.compare and not report.doubtful_settings:
             from rmqtool.commands.rebuild.compare import compare_derived
