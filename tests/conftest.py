@@ -24,7 +24,6 @@ from tests.strategies import REQUIRED, examples
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
-    from pathlib import Path
 
 # Kernels compile at their first call, and test machines are shared: how long an example takes says nothing.
 _IGNORED = [HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
@@ -122,18 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for item in _beyond_few(cases):
             item.add_marker("full")
     long = {item.path for item in items if any(map(item.get_closest_marker, _LONG))}
-    spread = _spread(items)
-    items.sort(key=lambda item: (item.path not in long, spread[item.path]))
-
-
-def _spread(items: list[pytest.Item]) -> dict[Path, tuple[float, Path]]:
-    """Return keys that put files that wait for brokers evenly between those that use the processor."""
-    waiting = {item.path for item in items if item.get_closest_marker("broker")}
-    files = dict.fromkeys(item.path for item in items)
-    keys: dict[Path, tuple[float, Path]] = {}
-    for kind in ([path for path in files if (path in waiting) is waits] for waits in (True, False)):
-        keys |= {path: (number / len(kind), path) for number, path in enumerate(kind)}
-    return keys
+    items.sort(key=lambda item: item.path not in long)
 
 
 def _is_as_another(item: pytest.Item) -> bool:

@@ -144,9 +144,7 @@ class LocalEngine(Engine):
         self._refuse_when_closed()
         threads = min(self._jobs, len(items))
         if threads > 1:
-            from rmqtool.engine.threads import map_in_threads  # and logging, which look-ups do without
-
-            return map_in_threads(function, items, threads, progress)
+            return _map_in_threads(function, items, threads, progress)
         results: list[R] = []
         try:
             for item in items:
@@ -171,15 +169,11 @@ class LocalEngine(Engine):
         if self._jobs == 1:
             yield partial(self.map, function, items)
             return
-        from rmqtool.engine.threads import Threads, cancel, follow
+        from rmqtool.engine.threads import at_work, follow
 
         futures: list[Future[R]] = []
-        with Threads(self._jobs) as threads:
-            try:
-                futures.extend(threads.submit(function, item) for item in items)
-                yield partial(follow, futures)
-            finally:
-                cancel(futures)
+        with at_work(function, items, self._jobs, futures):
+            yield partial(follow, futures)
 
     def close(self) -> None:
         """Refuse further work; threads live only as long as one map."""
@@ -197,6 +191,21 @@ def beside(
     if isinstance(engine, LocalEngine):
         return engine.beside(function, items)
     return nullcontext(partial(engine.map, function, items))
+
+
+def _map_in_threads(
+    function: Callable[[T], R], items: Sequence[T], threads: int, progress: Callable[[int], None] | None
+) -> list[R]:
+    from rmqtool.engine.threads import at_work, follow  # and logging, which look-ups do without
+
+    futures: list[Future[R]] = []
+    try:
+        with at_work(function, items, threads, futures):
+            return follow(futures, progress)
+    except KeyboardInterrupt:
+        ended = {number: one for number, one in enumerate(futures) if one.done() and not one.cancelled()}
+        results = {number: one.result() for number, one in ended.items() if one.exception() is None}
+        raise MapInterruptedError(results) from None
 
 
 def together(items: Iterable[T], size_of: Callable[[T], int], least: int) -> Iterator[list[T]]:

@@ -11,7 +11,6 @@ import signal
 import struct
 import subprocess
 import time
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -40,12 +39,13 @@ from rmqtool.engine.spark_settings import (
     master_of,
     worker_python,
 )
-from rmqtool.engine.threads import result_of
+from rmqtool.engine.threads import Threads, result_of
 from rmqtool.errors import EnvironmentFailureError, UsageError
 from rmqtool.store.results import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from concurrent.futures import Future
 
     from pyspark import SparkContext
 
@@ -337,8 +337,8 @@ def submitted_engine(options: EngineOptions) -> LiveSparkEngine:
             "--master and --spark-conf"
         )
     # In a thread, because in the main one pyspark would replace the handler of Ctrl-C.
-    with ThreadPoolExecutor(1) as thread:
-        context = thread.submit(_submitted_context).result()
+    with Threads(1) as thread:
+        context = result_of(thread.submit(_submitted_context))
     return LiveSparkEngine(context, options)
 
 

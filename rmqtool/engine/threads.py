@@ -7,10 +7,10 @@ takes those that others need only while interrupts are kept back, and waits in a
 from __future__ import annotations
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from rmqtool.engine import MapInterruptedError
 from rmqtool.interrupts import interrupts_later
 
 if TYPE_CHECKING:
@@ -82,19 +82,14 @@ def follow(futures: Sequence[Future[R]], progress: Callable[[int], None] | None 
     return [future.result() for future in futures if not future.cancelled()]
 
 
-def map_in_threads(
-    function: Callable[[T], R], items: Sequence[T], count: int, progress: Callable[[int], None] | None
-) -> list[R]:
-    """Run a function on every item in ``count`` threads, see `Engine.map`."""
-    futures: list[Future[R]] = []
+@contextmanager
+def at_work(
+    function: Callable[[T], R], items: Sequence[T], count: int, futures: list[Future[R]]
+) -> Iterator[None]:
+    """Run a function on every item, and add their futures; at the end, leave out what has not begun."""
+    threads = Threads(count)
     try:
-        with Threads(count) as threads:
-            try:
-                futures.extend(threads.submit(function, item) for item in items)
-                return follow(futures, progress)
-            finally:
-                cancel(futures)
-    except KeyboardInterrupt:
-        ended = {number: one for number, one in enumerate(futures) if one.done() and not one.cancelled()}
-        results = {number: one.result() for number, one in ended.items() if one.exception() is None}
-        raise MapInterruptedError(results) from None
+        futures.extend(threads.submit(function, item) for item in items)
+        yield
+    finally:
+        threads.shutdown(cancel_futures=True)

@@ -112,9 +112,7 @@ class HiddenRecords:
     def find(self, start: int, stop: int) -> int | None:
         """Return where the first intact record or end mark begins in a range."""
         stop = min(stop, self._reach)
-        if start >= stop or self._search.find(start, stop) is Outcome.STOP:
-            return None
-        return self._search.log_offset
+        return None if start >= stop else self._search.next_intact(start, stop)
 
     @cached_property
     def _search(self) -> SegmentWalk:
